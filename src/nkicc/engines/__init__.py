@@ -1,0 +1,58 @@
+"""The engine interface: what executes a bir module, and what it gives back.
+
+An engine is a function `(module, inputs, options) -> Execution`. Inputs and results keep ranks as the leading axis; an
+extent of 1 there means "the same on all ranks of the program".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct, field
+
+from nkicc.ir.program import Module
+
+__all__ = ["Engine", "Execution", "Options", "Report"]
+
+#: Per program: argument name -> array of shape (1, *shape) or (ranks of the program, *shape).
+Inputs = Sequence[Mapping[str, np.ndarray]]
+
+
+class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Switches of a run, the same for every engine.
+
+    `low_precision_as_float32` keeps bfloat16, float16 and float8 tensors in float32 (a differential check).
+    """
+
+    low_precision_as_float32: bool = False
+
+
+class Report(Struct, kw_only=True):
+    """What a run did. `readings` counts collectives under LNC=2 by reading: `both` cores on shared tensors, `lanes`
+    (each core its own), `one` core for its rank."""
+
+    ranks: int
+    lnc: int
+    target: str
+    programs: int
+    instructions: int = 0
+    collectives: int = 0
+    readings: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__struct_fields__}
+
+
+class Execution(Struct, kw_only=True):
+    """Per program: the returned views in order and the arguments as the kernel left them, ranks leading."""
+
+    outputs: list[tuple[np.ndarray, ...]]
+    inputs: list[dict[str, np.ndarray]]
+    report: Report
+
+
+Engine = Callable[[Module, Inputs, Options], Execution]

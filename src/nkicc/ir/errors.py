@@ -1,0 +1,332 @@
+"""The one exception family of nkicc and the catalogue of its codes.
+
+A code is stable. `NKC…` codes are nkicc's own; other codes (`BIR…`, `LLC…`, `XCG…`) are the device compiler's and keep
+its wording. The message of a catalogue entry is a format string; its hint says what to do.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+from typing import Any, Never
+
+from msgspec import Struct
+
+from .types import Loc
+
+__all__ = ["CATALOGUE", "Entry", "NkiccError", "fail"]
+
+
+class Entry(Struct, frozen=True):
+    """One code: the message (a format string), what to do, and where the rule comes from."""
+
+    message: str
+    hint: str = ""
+    source: str = "nkicc"
+
+
+class NkiccError(Exception):
+    """Anything that nkicc refuses. Everything a report needs is an attribute; `str()` is the report for a terminal."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        hint: str = "",
+        operand: str = "",
+        rank: int | None = None,
+        core: int | None = None,
+        loc: Loc | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.operand = operand
+        self.rank = rank
+        self.core = core
+        self.loc = loc
+        self.notes = notes
+
+    def where(self) -> str:
+        """`operand, rank, core` as far as they are known, for people."""
+        parts = [self.operand] if self.operand else []
+        if self.rank is not None:
+            parts.append(f"rank {self.rank}")
+        if self.core is not None:
+            parts.append(f"core {self.core}")
+        return ", ".join(parts)
+
+    def __str__(self) -> str:
+        where = self.where()
+        lines = [f"{self.code}: {self.message}" + (f" [{where}]" if where else "")]
+        if self.loc is not None:
+            lines.append(
+                f"  at {os.path.relpath(self.loc.file) if self.loc.file.startswith('/') else self.loc.file}:{self.loc.line}"
+                + (f" in {self.loc.function}" if self.loc.function else "")
+            )
+            text = linecache.getline(self.loc.file, self.loc.line).strip()
+            if text:
+                lines += [f"    {text}", f"    {'^' * min(len(text), 100)}"]
+        lines += [f"  note: {note}" for note in self.notes]
+        if self.hint:
+            lines.append(f"  help: {self.hint}")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """The error as plain data, for `--json`."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+            "operand": self.operand,
+            "rank": self.rank,
+            "core": self.core,
+            "file": self.loc.file if self.loc else None,
+            "line": self.loc.line if self.loc else None,
+            "notes": list(self.notes),
+        }
+
+
+def fail(
+    code: str,
+    *,
+    operand: str = "",
+    rank: int | None = None,
+    core: int | None = None,
+    loc: Loc | None = None,
+    notes: tuple[str, ...] = (),
+    hint: str | None = None,
+    cause: BaseException | None = None,
+    **slots: object,
+) -> Never:
+    """Raise the NkiccError of a catalogue code; `slots` fill its message and hint."""
+    entry = CATALOGUE[code]
+    error = NkiccError(
+        code,
+        entry.message.format(**slots),
+        hint=entry.hint.format(**slots) if hint is None else hint,
+        operand=operand,
+        rank=rank,
+        core=core,
+        loc=loc,
+        notes=notes,
+    )
+    raise error from cause
+
+
+_SEED = "builder contract"
+_DOWN = "device compiler"
+_API = "NKI documentation, nki.collectives"
+_ISA = "NKI documentation, nki.isa"
+
+#: Every code that nkicc can raise. One entry, one rule, one test.
+CATALOGUE: dict[str, Entry] = {
+    # --- program and files -----------------------------------------------------------------------------------------
+    "NKC001": Entry("{file} cannot be read: {why}", "Check the path and its permissions."),
+    "NKC002": Entry(
+        "{file} is not a program of nkicc: {why}",
+        "Write it with `nkicc build --json` or `nkicc lower --json` and pass it on unchanged.",
+    ),
+    "NKC003": Entry("{file} has no kernel named {kernel}; it has {available}", "Name one of those: FILE:KERNEL."),
+    "NKC004": Entry("{file} holds {count} kernels: {available}", "Say which one: FILE:KERNEL."),
+    "NKC005": Entry("the kernel raised {kind}: {text}", "The line is the kernel's own; nothing was run."),
+    "NKC006": Entry("option {option}: {why}", "See `nkicc COMMAND --help`."),
+    "NKC007": Entry("input {name!r}: {why}", "Inputs are given by the names of the kernel's parameters."),
+    "NKC008": Entry("{what} is not implemented in nkicc", "{instead}"),
+    "NKC009": Entry("{what} can only be used while a kernel is traced", "Call the kernel with nkicc.run(...)."),
+    "NKC010": Entry("the kernel returned {found}", "Return one tensor, or a tuple or list of tensors, in HBM."),
+    "NKC011": Entry(
+        "grid has {grid} core(s), LNC is {lnc}", "Launch the kernel on grid [{lnc}] or run it with lnc={grid}."
+    ),
+    "NKC012": Entry("{what} is an instruction of the {level} level, the program is at the {expected} level"),
+    "NKC013": Entry("pass pipeline: {why}", "`nkicc lower --help` lists the passes."),
+    "NKC014": Entry("lnc must be 1 or 2 and ranks at least 1, got lnc={lnc}, ranks={ranks}"),
+    "NKC015": Entry(
+        "SPMD grid with multi neuron cores is not supported on {target}", "Use lnc=1 or target trn2.", _DOWN
+    ),
+    "NKC016": Entry("the importable module {name!r} is not nkicc's", "Call nkicc.activate(replace=True) to shadow it."),
+    # --- tensors and access patterns -------------------------------------------------------------------------------
+    "NKC020": Entry("tensor {name!r} has shape {shape}", "Every extent must be an integer of at least 1."),
+    "NKC021": Entry(
+        "tensor {name!r} spans {partitions} partitions, {memory} has 128",
+        "Size of partition dimension {partitions} exceeds architecture limitation of 128: tile the first dimension.",
+    ),
+    "NKC022": Entry("tensor {name!r} is declared twice, as {first} and as {second}", "Give each tensor its own name."),
+    "NKC023": Entry("there is no tensor named {name!r} on this core"),
+    "NKC024": Entry(
+        "access pattern {pattern} at offset {offset} reaches elements {low}..{high} of tensor {name!r}, which has {size}",
+        "Make the view smaller or move it.",
+    ),
+    "NKC025": Entry("access pattern of {name!r}: {why}"),
+    "NKC026": Entry(
+        "{memory} needs {need} bytes per partition at this line, {target} has {have}",
+        "Live tensors there: {tensors}. Use smaller tiles or let tensors die earlier.",
+    ),
+    "NKC027": Entry("register {name!r} is used before it is defined"),
+    "NKC028": Entry("the value has no data type of the machine: {why}"),
+    # --- operands of an instruction --------------------------------------------------------------------------------
+    "NKC030": Entry("{inst}: {what} must be in {expected}, {name!r} is in {found}"),
+    "NKC031": Entry("{inst} mixes memories: {found}", "All operands in HBM or all in SBUF, never both.", _API),
+    "NKC032": Entry("{inst}: {left} is {left_dtype}, {right} is {right_dtype}", "Convert before the instruction."),
+    "NKC033": Entry("{inst}: {what} has shape {found}, expected {expected} {why}"),
+    "NKC034": Entry("{inst} takes {expected} {what}, got {found}"),
+    "NKC035": Entry("{inst}: {what} is {found!r}; permitted: {permitted}"),
+    "NKC036": Entry(
+        "{inst}: {what} has extent {extent} in dimension {dim}, which does not divide by the group size {size}",
+        "Pad the tensor or choose a group size that divides it.",
+        _API,
+    ),
+    "NKC037": Entry("{inst} takes one tensor per list in SBUF, got {found}", "Issue one call per tensor.", _API),
+    "NKC038": Entry(
+        "dma_qos is {found!r}; permitted: None or an integer from 0 (Unassigned) to 16 (P14)",
+        "Classes are those of DMAQoSClass.",
+        _DOWN,
+    ),
+    "NKC039": Entry("{inst}: the operands hold {left} and {right} elements", "Both sides must have as many."),
+    # --- replica groups and pairs ----------------------------------------------------------------------------------
+    "NKC040": Entry("replica groups {groups}: {why}", "Give one non-empty list of ranks per group."),
+    "NKC041": Entry(
+        "rank {rank} does not exist: the world has ranks 0..{last}",
+        "Ids in replica groups and pairs are global ranks. {core_hint}",
+    ),
+    "NKC042": Entry(
+        "rank {rank} is listed twice in the replica groups {groups}", "Groups of one operation are disjoint."
+    ),
+    "NKC043": Entry(
+        "rank(s) {ranks} reach {inst} but are in none of its groups {groups}",
+        "Every rank that runs the operation must be in exactly one group.",
+    ),
+    "NKC044": Entry(
+        "{inst} needs groups of equal size, got sizes {sizes}",
+        "The shape of its result depends on the group size, and one program serves all ranks.",
+    ),
+    "NKC045": Entry("{inst} needs at least one (source, target) pair"),
+    "NKC046": Entry("rank {rank} is the target of two pairs: {pairs}", "A target receives from one source."),
+    "NKC047": Entry("rank {rank} is the source of two pairs: {pairs}", "A source sends to one target."),
+    "NKC048": Entry("{pair} is not a (source, target) pair of ranks"),
+    # --- collectives -----------------------------------------------------------------------------------------------
+    "NKC050": Entry("Illegal AlltoAll without split_dimension", "Pass split_dimension (0 or 1).", _SEED),
+    "NKC051": Entry("Illegal AlltoAll without concat_dimension", "Pass concat_dimension (0 or 1).", _SEED),
+    "NKC052": Entry(
+        "Collective PermuteReduce is not supported for now",
+        "Use the implicit ring form (PermuteReduceImplicit).",
+        _SEED,
+    ),
+    "NKC053": Entry("{op} is not supported in '{inst}'", "Permitted: add, maximum, minimum.", _SEED),
+    "NKC054": Entry("{inst}: {name} is {found}; permitted: 0 (partition / outermost) and 1 (free)", "", _SEED),
+    "NKC055": Entry(
+        "{inst}: channel_id {channel} is out of range for {count} channel(s)",
+        "Channel ids count from 0 to num_channels - 1.",
+        _SEED,
+    ),
+    "NKC056": Entry("{inst}: num_channels is {found}; permitted: 1, 2 and 4", "", _SEED),
+    "NKC057": Entry(
+        "{inst} takes whole HBM tensors; {name!r} is {found}",
+        "Copy the part into a tensor of its own, or use the tiled form.",
+        _SEED,
+    ),
+    "NKC058": Entry("{inst}: broadcast_sizes is {found}, expected {expected}"),
+    "NKC059": Entry(
+        "{inst}: operand {name!r} is not densely packed: rows are {width} wide and {pitch} apart",
+        "A collective on SBUF needs a densely packed tile; copy the slice first.",
+        _DOWN,
+    ),
+    "NKC060": Entry("cannot use indirect indexing access with the current NKI API for {operands}", "", _SEED),
+    "NKC061": Entry("{inst}: dtype {dtype} differs from the operands' {operand_dtype}", "Leave dtype out or match it."),
+    "NKC062": Entry("{inst}: the tiles of one operand must be equal views of one tensor at a constant distance"),
+    "NKC063": Entry("{inst}: destination {name!r} overlaps source", "Use a destination of its own."),
+    # --- point to point --------------------------------------------------------------------------------------------
+    "NKC070": Entry("{inst}: {what} is {found}; permitted are 0 and 1, the cores of the LNC pair, not ranks", "", _ISA),
+    "NKC071": Entry("SendRecv instruction on core {core} is receiving from itself!", "Name the other core.", _DOWN),
+    "NKC072": Entry("SendRecv instruction on core {core} is sending to itself!", "Name the other core.", _DOWN),
+    "NKC073": Entry("{inst} needs the two cores of LNC=2, this program has LNC={lnc}", "Run with lnc=2.", _ISA),
+    "NKC074": Entry("rank {rank} names itself as the peer of {inst}", "A raw send or receive needs another rank."),
+    "NKC075": Entry("The {what} must be a integer", "", _DOWN),
+    "NKC076": Entry("mask parameter is not supported", "The klr path has no masks.", _DOWN),
+    # --- program and synchronisation -------------------------------------------------------------------------------
+    "NKC080": Entry("core_barrier can only wait for HBM Tensor.", "Pass a tensor in shared_hbm.", _SEED),
+    "NKC081": Entry(
+        "core_barrier can only wait for full HBM Tensor, but tile of HBM Tensor is passed in.",
+        "Pass the tensor itself, not a view of it.",
+        _SEED,
+    ),
+    "NKC082": Entry("rank_id can only support scalar mask", "Use a constant or a register as the mask.", _SEED),
+    "NKC083": Entry(
+        "program_axes of all_reduce must be program_id! Consider use loop_reduce or reduce instead.", "", _SEED
+    ),
+    "NKC084": Entry("reduce_axes of all_reduce cannot be program_id!", "", _SEED),
+    "NKC085": Entry("core_barrier: cores are {found}; the rank has cores {expected}", "", _ISA),
+    "NKC086": Entry("world_size is {found}, the world has {expected} rank(s)"),
+    "NKC087": Entry(
+        "{inst}: a mask that differs between ranks is not supported here", "Use a mask equal on all ranks."
+    ),
+    "NKC088": Entry("program axis {axis!r} is unknown; the grid has {axes}"),
+    # --- the klr path ----------------------------------------------------------------------------------------------
+    "NKC090": Entry("Unsupported operator {kind}", "The klr path has no leaf for it; use the loop path.", _DOWN),
+    "NKC091": Entry("{leaf}: {condition}", "An assertion of the klr leaf; the loop path has no such limit.", _DOWN),
+    # --- while running ---------------------------------------------------------------------------------------------
+    "NKC100": Entry("no stream can move: {summary}", "Each line below is one stream and what it waits for."),
+    "NKC101": Entry(
+        "{inst}: {left} does {left_op}, {right} does {right_op}",
+        "All members of a group must issue the same operation with the same shape, type and groups.",
+    ),
+    "NKC102": Entry(
+        "{inst}: offset {value} puts the access outside tensor {name!r} (permitted 0..{last})",
+        "Check the register or index tensor that drives the offset.",
+    ),
+    "NKC103": Entry(
+        "{inst} on ranks {ranks} names one peer, rank {peer}", "Each sending rank needs a peer of its own."
+    ),
+    "NKC104": Entry(
+        "cores 0 and 1 issue different sequences of collectives: {detail}",
+        "Both cores issue the same sequence, or one core issues all of them and the other waits at a core barrier.",
+    ),
+    "NKC105": Entry("{inst}: counts disagree for {pair}: {detail}", "sent[i][j] must equal received[j][i].", _API),
+    "NKC106": Entry("the run needs {need} bytes of memory, the limit is {have}", "Fewer ranks or smaller tensors."),
+    # --- the device compiler's own -----------------------------------------------------------------------------------
+    "BIR027": Entry("Output dtype must match input", "", _DOWN),
+    "BIR026": Entry("Number of input arguments must be the same as recvFomRank size", "", _DOWN),
+    "BIR066": Entry("{kind} CollectiveCompute does not support {op} in instruction {name}", "", _DOWN),
+    "BIR113": Entry("SB CollectiveKind {kind} requires non-empty replica groups", "", _DOWN),
+    "BIR428": Entry("SB CC is only supported on trn2+.", "Use HBM operands or target trn2.", _DOWN),
+    "BIR436": Entry(
+        "Fine grained InstCollectiveCompute cannot enter as coalesced, this is an internal feature, "
+        "violation: {name}, {kind}.",
+        "",
+        _DOWN,
+    ),
+    "BIR438": Entry(
+        "CCE DMA instructions must have at most {limit} arguments after legalization, violation: {name} with "
+        "{count} arguments.",
+        "",
+        _DOWN,
+    ),
+    "BIR530": Entry(
+        "{opcode} is not supported on arch {arch}, must be {min_arch} or greater", "Use target trn2.", _DOWN
+    ),
+    "BIR535": Entry(
+        "Compilation with --target=trn1 generated local collective compute instruction. Local collectives supported "
+        "only for trn2+. Please re-compile by setting compilation target to trn2+",
+        "",
+        _DOWN,
+    ),
+    "BIR606": Entry("Engine {engine} is invalid for {opcode} instruction on arch {arch}. Must be {valid}.", "", _DOWN),
+    "XCG876": Entry(
+        "CollectiveKind {kind} requires 1 arguments per output, got num_arguments={num_arguments}, "
+        "num_outputs={num_outputs}",
+        "",
+        _DOWN,
+    ),
+    "XCG877": Entry(
+        "CollectiveKind {kind} requires 2 arguments per output, got num_arguments={num_arguments}, "
+        "num_outputs={num_outputs}",
+        "",
+        _DOWN,
+    ),
+    "XCG879": Entry("CollectiveKind {kind} does not support arguments outside of DRAM", "Copy to HBM first.", _DOWN),
+    "XCG880": Entry("CollectiveKind {kind} does not support outputs outside of DRAM", "Copy to HBM first.", _DOWN),
+    "XCG826": Entry("Collective {kind} does not support an ALU op", "", _DOWN),
+}

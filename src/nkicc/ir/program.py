@@ -1,0 +1,168 @@
+"""Programs and modules: what a run executes, and its JSON form.
+
+A module is a world, a target and one program per set of ranks. A program is one instruction list per core of a rank; a
+loop holds its body. Both levels share this shape; `Module.level` says which instructions it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import Union, get_args
+
+import msgspec
+from msgspec import Struct
+
+from . import bir, isa, penguin
+from .access import AccessPattern, Tensor
+from .base import Inst, Scope
+from .errors import fail
+from .types import RegisterName, Target, World
+
+__all__ = ["BIR", "ISA", "PENGUIN", "Core", "InstLoop", "Instruction", "Level", "Module", "Program", "walk"]
+
+VERSION = 1
+
+
+class Level(str, Enum):
+    penguin = "penguin"
+    bir = "bir"
+
+
+class InstLoop(Inst, frozen=True, kw_only=True):
+    """for register in range(start, stop, step): body. A bound may be a register, read once at entry."""
+
+    register: RegisterName
+    start: int | RegisterName
+    stop: int | RegisterName
+    step: int = 1
+    body: tuple[Instruction, ...]
+
+
+#: The kernel's own instructions, found at both levels.
+ISA = (
+    isa.InstActivation | isa.InstDMACopy | isa.InstDMATranspose | isa.InstIota | isa.InstMatmul | isa.InstMemset
+    | isa.InstRegisterLoad | isa.InstRegisterMove | isa.InstRegisterStore | isa.InstTensorCopy | isa.InstTensorReduce
+    | isa.InstTensorScalar | isa.InstTensorTensor | isa.InstTranspose | InstLoop
+)  # fmt: skip
+PENGUIN = (
+    penguin.AllGatherOp | penguin.AllReduceOp | penguin.AlltoAllOp | penguin.AlltoAllVOp | penguin.Barrier
+    | penguin.BroadcastOp | penguin.CollectivePermuteOp | penguin.CollectivePermuteReduceOp | penguin.CoreBarrierOp
+    | penguin.CurrentProcessingRankId | penguin.GetGlobalRankId | penguin.RecvOp | penguin.ReduceScatterOp
+    | penguin.SendOp | penguin.SendRecvCCEOp | penguin.SendRecvOp | penguin.ShardOp | penguin.TiledAllReduceOp
+    | penguin.TiledCollectivePermuteOp | penguin.TiledCollectivePermuteReduceOp
+)  # fmt: skip
+BIR = (
+    bir.InstCollectiveCompute | bir.InstCollectiveRecv | bir.InstCollectiveSend | bir.InstCoreBarrier
+    | bir.InstGPSIMDSB2SB | bir.InstGetCurProcessingRankID | bir.InstGetGlobalRankId
+)  # fmt: skip
+Instruction = Union[ISA, PENGUIN, BIR]  # noqa: UP007
+
+_LEVEL_OF: dict[type, Level] = {c: Level.penguin for c in get_args(PENGUIN)} | {c: Level.bir for c in get_args(BIR)}
+
+
+class Core(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One physical core's part: the tensors that only it sees and its instructions in program order."""
+
+    tensors: tuple[Tensor, ...] = ()
+    body: tuple[Instruction, ...] = ()
+
+
+class Program(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a set of ranks runs. `tensors` are those that all cores of a rank see (shared HBM, kernel arguments);
+    `inputs` names the arguments among them in order, `outputs` are views of what the kernel returned. `ranks` empty
+    means all ranks of the world. `has_collectives` is the builder's flag."""
+
+    name: str
+    cores: tuple[Core, ...]
+    tensors: tuple[Tensor, ...] = ()
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[AccessPattern, ...] = ()
+    ranks: tuple[int, ...] = ()
+    has_collectives: bool = False
+
+    def scope(self, module: Module, core: int) -> Scope:
+        """The scope that core's instructions verify themselves in."""
+        tensors = {t.name: t for t in (*self.tensors, *self.cores[core].tensors)}
+        return Scope(module.world, module.target, tensors, core, self.ranks or None)
+
+
+class Module(Struct, frozen=True, omit_defaults=False, forbid_unknown_fields=True):
+    """A whole job at one level: world, target, one program per set of ranks. `version` is the schema's."""
+
+    level: Level
+    world: World
+    target: Target
+    programs: tuple[Program, ...]
+    version: int = VERSION
+
+    def verify(self) -> None:
+        """Structure and every instruction by itself; raises NkiccError."""
+        for program in self.programs:
+            verify_program(self, program)
+
+    def to_json(self, *, indent: int = 2) -> str:
+        """The module as JSON; `from_json` reads it back to an equal module."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=indent).decode()
+
+    @staticmethod
+    def from_json(text: str | bytes, *, file: str = "the text") -> Module:
+        """Read what `to_json` wrote. NKC002 with the place of the fault on anything else."""
+        try:
+            module = _DECODER.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            fail("NKC002", file=file, why=str(error), cause=error)
+        if module.version != VERSION:
+            fail("NKC002", file=file, why=f"schema version {module.version}, this nkicc reads {VERSION}")
+        return module
+
+
+_DECODER = msgspec.json.Decoder(Module)
+
+
+def walk(body: Iterable[Instruction]) -> Iterator[Instruction]:
+    """Every instruction in program order, loops before their bodies."""
+    for inst in body:
+        yield inst
+        if isinstance(inst, InstLoop):
+            yield from walk(inst.body)
+
+
+def verify_program(module: Module, program: Program) -> None:
+    """One program of a module: cores, tensors, levels, instructions."""
+    if len(program.cores) != module.world.lnc:
+        fail("NKC011", grid=len(program.cores), lnc=module.world.lnc)
+    for rank in program.ranks:
+        Scope(module.world, module.target, {}).check_rank(rank, "ranks", None)
+    for core, part in enumerate(program.cores):
+        seen: dict[str, Tensor] = {}
+        for tensor in (*program.tensors, *part.tensors):
+            tensor.verify()
+            if tensor.name in seen:
+                fail(
+                    "NKC022",
+                    name=tensor.name,
+                    first=seen[tensor.name].shape,
+                    second=tensor.shape,
+                    core=core,
+                    loc=tensor.loc,
+                )
+            seen[tensor.name] = tensor
+        scope = program.scope(module, core)
+        for name in program.inputs:
+            if name not in seen:
+                fail("NKC023", name=name, core=core)
+        for view in program.outputs:
+            view.verify(scope.tensor(view), operand="output")
+        for inst in walk(part.body):
+            level = _LEVEL_OF.get(type(inst), module.level)
+            if level is not module.level:
+                fail(
+                    "NKC012",
+                    what=type(inst).__name__,
+                    level=level.value,
+                    expected=module.level.value,
+                    core=core,
+                    loc=inst.loc,
+                )
+            inst.verify(scope)
