@@ -138,10 +138,10 @@ class CCChannel(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
 class InstCollectiveCompute(Inst, frozen=True, kw_only=True):
     """IT48. One collective: `srcs` are its arguments, `dsts` its outputs.
 
-    `cc_dim` is None where the kind has no dimension. `stream_id` -1 means unset. `recv_from_rank` and `send_to_rank` are
-    lists (kind 1 receives from several). `peer` is the value of the peer expression 1 - recv_from_rank of a local swap.
-    After `coalesce-multichannel-cc` one instruction carries several channels: `channel_ids` lists them, one (srcs, dsts)
-    zip position each.
+    `cc_dim` is None where the kind has no dimension. `stream_id` -1 means unset. `recv_from_rank` and `send_to_rank`
+    are lists (kind 1 receives from several). `peer` is the value of the peer expression 1 - recv_from_rank of a local
+    swap. After `coalesce-multichannel-cc` one instruction carries several channels: `channel_ids` lists them, one
+    (srcs, dsts) zip position each.
     """
 
     srcs: Operands

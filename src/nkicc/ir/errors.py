@@ -63,10 +63,10 @@ class NkiccError(Exception):
         where = self.where()
         lines = [f"{self.code}: {self.message}" + (f" [{where}]" if where else "")]
         if self.loc is not None:
-            lines.append(
-                f"  at {os.path.relpath(self.loc.file) if self.loc.file.startswith('/') else self.loc.file}:{self.loc.line}"
-                + (f" in {self.loc.function}" if self.loc.function else "")
-            )
+            file = self.loc.file
+            file = os.path.relpath(file) if os.path.isabs(file) else file
+            function = f" in {self.loc.function}" if self.loc.function else ""
+            lines.append(f"  at {file}:{self.loc.line}{function}")
             text = linecache.getline(self.loc.file, self.loc.line).strip()
             if text:
                 lines += [f"    {text}", f"    {'^' * min(len(text), 100)}"]
@@ -102,12 +102,13 @@ def fail(
     cause: BaseException | None = None,
     **slots: object,
 ) -> Never:
-    """Raise the NkiccError of a catalogue code; `slots` fill its message and hint."""
+    """Raise the NkiccError of a catalogue code; `slots`, `operand`, `rank` and `core` fill its message and hint."""
     entry = CATALOGUE[code]
+    values = {"operand": operand, "rank": rank, "core": core, **slots}
     error = NkiccError(
         code,
-        entry.message.format(**slots),
-        hint=entry.hint.format(**slots) if hint is None else hint,
+        entry.message.format(**values),
+        hint=entry.hint.format(**values) if hint is None else hint,
         operand=operand,
         rank=rank,
         core=core,
@@ -133,7 +134,7 @@ CATALOGUE: dict[str, Entry] = {
     "NKC003": Entry("{file} has no kernel named {kernel}; it has {available}", "Name one of those: FILE:KERNEL."),
     "NKC004": Entry("{file} holds {count} kernels: {available}", "Say which one: FILE:KERNEL."),
     "NKC005": Entry("the kernel raised {kind}: {text}", "The line is the kernel's own; nothing was run."),
-    "NKC006": Entry("option {option}: {why}", "See `nkicc COMMAND --help`."),
+    "NKC006": Entry("{option}: {why}", "See `nkicc COMMAND --help`."),
     "NKC007": Entry("input {name!r}: {why}", "Inputs are given by the names of the kernel's parameters."),
     "NKC008": Entry("{what} is not implemented in nkicc", "{instead}"),
     "NKC009": Entry("{what} can only be used while a kernel is traced", "Call the kernel with nkicc.run(...)."),
@@ -148,6 +149,18 @@ CATALOGUE: dict[str, Entry] = {
         "SPMD grid with multi neuron cores is not supported on {target}", "Use lnc=1 or target trn2.", _DOWN
     ),
     "NKC016": Entry("the importable module {name!r} is not nkicc's", "Call nkicc.activate(replace=True) to shadow it."),
+    "NKC017": Entry("{what} raised {kind}: {text}", "The line is the file's own; nothing was run."),
+    "NKC018": Entry(
+        "{output} differs from golden() on rank(s) {ranks}: {why}",
+        "Both are computed from the same inputs(rank, ranks).",
+    ),
+    "NKC-internal": Entry(
+        "nkicc itself failed: {kind}: {text}",
+        "This is a fault of nkicc, not of your program: please report it. NKICC_DEBUG=1 shows the traceback.",
+    ),
+    "NKC019": Entry(
+        "tp={tp}, dp={dp} and pp={pp} do not multiply to {ranks} rank(s)", "Leave tp out to give it what remains."
+    ),
     # --- tensors and access patterns -------------------------------------------------------------------------------
     "NKC020": Entry("tensor {name!r} has shape {shape}", "Every extent must be an integer of at least 1."),
     "NKC021": Entry(
@@ -157,7 +170,8 @@ CATALOGUE: dict[str, Entry] = {
     "NKC022": Entry("tensor {name!r} is declared twice, as {first} and as {second}", "Give each tensor its own name."),
     "NKC023": Entry("there is no tensor named {name!r} on this core"),
     "NKC024": Entry(
-        "access pattern {pattern} at offset {offset} reaches elements {low}..{high} of tensor {name!r}, which has {size}",
+        "access pattern {pattern} at offset {offset} reaches elements {low}..{high} of tensor {name!r}, "
+        "which has {size}",
         "Make the view smaller or move it.",
     ),
     "NKC025": Entry("access pattern of {name!r}: {why}"),
@@ -167,6 +181,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "NKC027": Entry("register {name!r} is used before it is defined"),
     "NKC028": Entry("the value has no data type of the machine: {why}"),
+    "NKC029": Entry("{what} name {name!r} is taken on this core", "Give it a name of its own or none."),
     # --- operands of an instruction --------------------------------------------------------------------------------
     "NKC030": Entry("{inst}: {what} must be in {expected}, {name!r} is in {found}"),
     "NKC031": Entry("{inst} mixes memories: {found}", "All operands in HBM or all in SBUF, never both.", _API),
@@ -207,6 +222,7 @@ CATALOGUE: dict[str, Entry] = {
     "NKC046": Entry("rank {rank} is the target of two pairs: {pairs}", "A target receives from one source."),
     "NKC047": Entry("rank {rank} is the source of two pairs: {pairs}", "A source sends to one target."),
     "NKC048": Entry("{pair} is not a (source, target) pair of ranks"),
+    "NKC049": Entry("rank(s) {ranks} run {count} programs", "Every rank of the world runs exactly one program."),
     # --- collectives -----------------------------------------------------------------------------------------------
     "NKC050": Entry("Illegal AlltoAll without split_dimension", "Pass split_dimension (0 or 1).", _SEED),
     "NKC051": Entry("Illegal AlltoAll without concat_dimension", "Pass concat_dimension (0 or 1).", _SEED),
@@ -238,6 +254,9 @@ CATALOGUE: dict[str, Entry] = {
     "NKC061": Entry("{inst}: dtype {dtype} differs from the operands' {operand_dtype}", "Leave dtype out or match it."),
     "NKC062": Entry("{inst}: the tiles of one operand must be equal views of one tensor at a constant distance"),
     "NKC063": Entry("{inst}: destination {name!r} overlaps source", "Use a destination of its own."),
+    "NKC064": Entry(
+        "Invalid iteration_id or channel_id for CCGetRankExpr!", "Both are integers and count from 0.", _DOWN
+    ),
     # --- point to point --------------------------------------------------------------------------------------------
     "NKC070": Entry("{inst}: {what} is {found}; permitted are 0 and 1, the cores of the LNC pair, not ranks", "", _ISA),
     "NKC071": Entry("SendRecv instruction on core {core} is receiving from itself!", "Name the other core.", _DOWN),
@@ -264,6 +283,15 @@ CATALOGUE: dict[str, Entry] = {
         "{inst}: a mask that differs between ranks is not supported here", "Use a mask equal on all ranks."
     ),
     "NKC088": Entry("program axis {axis!r} is unknown; the grid has {axes}"),
+    "NKC089": Entry(
+        "{inst} depends on {name!r}, which no earlier instruction of this core bears",
+        "Name the instruction it waits for.",
+    ),
+    "NKC089": Entry(
+        "register {name!r} has a value only when the program runs",
+        "Python can neither branch on it nor compute with it: use it as an offset, or load it from a table.",
+        _ISA,
+    ),
     # --- the klr path ----------------------------------------------------------------------------------------------
     "NKC090": Entry("Unsupported operator {kind}", "The klr path has no leaf for it; use the loop path.", _DOWN),
     "NKC091": Entry("{leaf}: {condition}", "An assertion of the klr leaf; the loop path has no such limit.", _DOWN),
@@ -304,6 +332,19 @@ CATALOGUE: dict[str, Entry] = {
         "",
         _DOWN,
     ),
+    "BIR450": Entry("GPSIMDSB2SB is only available for LNC=2", "", _DOWN),
+    "BIR451": Entry("GPSIMDSB2SB is only available in trn2 and later", "", _DOWN),
+    "BIR452": Entry("GPSIMDSB2SB cannot be used to cast", "", _DOWN),
+    "BIR453": Entry("GPSIMDSB2SB can only move data between access patterns of the same size", "", _DOWN),
+    "BIR454": Entry("GPSIMDSB2SB access patterns must have a valid number of dimensions", "", _DOWN),
+    "BIR455": Entry("GPSIMDSB2SB can only move data between SBs", "", _DOWN),
+    "BIR456": Entry("GPSIMDSB2SB does not support dynamic access patterns", "", _DOWN),
+    "BIR460": Entry(
+        "GPSIMDSB2SB can only transfer less than {max_bpp} bytes/partition, but is trying to transfer {bpp} "
+        "bytes/partition{maybe_overhead}",
+        "",
+        _DOWN,
+    ),
     "BIR530": Entry(
         "{opcode} is not supported on arch {arch}, must be {min_arch} or greater", "Use target trn2.", _DOWN
     ),
@@ -314,6 +355,111 @@ CATALOGUE: dict[str, Entry] = {
         _DOWN,
     ),
     "BIR606": Entry("Engine {engine} is invalid for {opcode} instruction on arch {arch}. Must be {valid}.", "", _DOWN),
+    "LLC001": Entry(
+        "Expected local collective compute operation to have a single replication group, but found {size} groups",
+        "",
+        _DOWN,
+    ),
+    "LLC005": Entry(
+        "Local CollectiveCompute input ({input_dim}) and output ({output_dim}) dimensions differ.", "", _DOWN
+    ),
+    "LLC008": Entry("AllReduce local collective operation currently only supports addition", "", _DOWN),
+    "LLC015": Entry(
+        "Unable to find suitable split dimension for input tensor {input} AP and output tensor {output} AP",
+        "A free dimension must divide by the number of cores.",
+        _DOWN,
+    ),
+    "LLC019": Entry(
+        "Expected one input and one output for local collective, but got {arg_count} arguments and {out_count} outputs.",
+        "",
+        _DOWN,
+    ),
+    "LLC020": Entry(
+        "Expected local collective to share input dimension {expected_arg_dims}, but core {core_id} has input dimension "
+        "{actual_arg_dims}.",
+        "",
+        _DOWN,
+    ),
+    "LLC022": Entry(
+        "Expected local collective to have matching kinds {expected_kind}, but core {core_id} has kind {actual_kind}.",
+        "",
+        _DOWN,
+    ),
+    "LLC030": Entry(
+        "Shared remote memory locations ({remote}) are not currently supported in local collective operations.",
+        "Copy to SBUF first.",
+        _DOWN,
+    ),
+    "LLC032": Entry(
+        "Expected local collective to share output dimension {expected_out_dims}, but core {core_id} has output "
+        "dimension {actual_out_dims}.",
+        "",
+        _DOWN,
+    ),
+    "LLC035": Entry(
+        "Expected shared memory definition for {name} to have a synchronization primitive before it.",
+        "The cores issue their local transfers in different orders and {name} changes in between: issue them in one "
+        "order, or back to back with buffers of their own.",
+        _DOWN,
+    ),
+    "LLC048": Entry(
+        "Expected matching SendRecv to {expected} initial core barrier, but found core {ncId} {actual} initial core "
+        "barrier",
+        "",
+        _DOWN,
+    ),
+    "LLC049": Entry(
+        "Expected matching SendRecvCCE to {expected} initial core barrier, but found core {ncId} {actual} initial core "
+        "barrier",
+        "",
+        _DOWN,
+    ),
+    "LLC050": Entry(
+        "Expected {expected} CoreBarrier insturctions in subgraph {sgId}, but found {actual} on core {ncId}",
+        "Between two local transfers, both cores pass the same barriers and loops.",
+        _DOWN,
+    ),
+    "LLC052": Entry(
+        "Expected {expected_ccop_count} local collective operations, but found {actual_ccop_count} in core {core_id} "
+        "subgraph(s).",
+        "Both cores of a rank issue each local transfer.",
+        _DOWN,
+    ),
+    "LLC060": Entry("Can't map sendrecv to GPSIMDSB2SB because peer IDs aren't a swap", "", _DOWN),
+    "LLC064": Entry(
+        "Could not find corresponding CollectiveCompute instruction on core 0 to this CollectiveCompute instruction on "
+        "core {ncid}",
+        "Transfers pair by pipe_id.",
+        _DOWN,
+    ),
+    **{
+        code: Entry(f"Expected all consecutive CC compute ops to be of the same {what}", "", _DOWN)
+        for code, what in (
+            ("CCO001", "Op, but got {first} != {curr}"),
+            ("CCO002", "Engine, but got {first} != {curr}"),
+            ("CCO003", "Kind, but got {first} != {curr}"),
+            ("CCO004", "ReplicaGroups"),
+            ("CCO006", "CanReadUninit"),
+            ("CCO007", "IsLocal"),
+            ("CCO008", "SrcTargetPairs"),
+        )
+    },
+    "CCO009": Entry(
+        "Expected all consecutive CC compute ops to be of channel id starting at 0 and increasing by 1, but got first: "
+        "{first}, curr: {curr}",
+        "",
+        _DOWN,
+    ),
+    "CCO010": Entry("Expected CC op to not have both ReplicaGroups and SrcTargetPairs", "", _DOWN),
+    "ISI001": Entry(
+        "All Collective Compute Instructions using the same src-target pairs must have the same stream ID", "", _DOWN
+    ),
+    "ISI002": Entry(
+        "All Collective Compute Instructions using the same replica groups must have the same stream ID", "", _DOWN
+    ),
+    "ISI003": Entry(
+        "All GetCurProcessingRankID Instructions using the same replica groups must have the same stream ID", "", _DOWN
+    ),
     "XCG876": Entry(
         "CollectiveKind {kind} requires 1 arguments per output, got num_arguments={num_arguments}, "
         "num_outputs={num_outputs}",

@@ -258,8 +258,8 @@ class InstActivation(Inst, frozen=True, kw_only=True):
 
 
 class InstMatmul(Inst, frozen=True, kw_only=True):
-    """dst[m, n] (+)= Σ_k stationary[k, m] · moving[k, n] in float32; k runs over the partitions. `accumulate` None means
-    that the first matmul write to a PSUM location overwrites and later ones add."""
+    """dst[m, n] (+)= Σ_k stationary[k, m] · moving[k, n] in float32; k runs over the partitions. `accumulate` None
+    means that the first matmul write to a PSUM location overwrites and later ones add."""
 
     dst: AccessPattern
     stationary: AccessPattern

@@ -67,7 +67,8 @@ class CollectiveOp(Inst, frozen=True, kw_only=True):
 class CollectiveComputeOp(CollectiveOp, frozen=True, kw_only=True):
     """Base of the group collectives: every member of a group issues the op with its own `srcs` and `dsts`.
 
-    `op` is the reduce op of the reducers and `bypass` elsewhere (XCG826). `dtype` is None or the operands' type (NKC061).
+    `op` is the reduce op of the reducers and `bypass` elsewhere (XCG826). `dtype` is None or the operands' type
+    (NKC061).
     """
 
     op: AluOp = AluOp.bypass
@@ -512,8 +513,9 @@ class SendRecvOp(Inst, frozen=True, kw_only=True):
 
 
 class SendRecvCCEOp(Inst, frozen=True, kw_only=True):
-    """Receive from several cores of the rank and reduce: dst = fold over i of `srcs[i]` of core `recv_from_ranks[i]`, in
-    list order. A core may receive from itself, which is how it adds its own part. Lowered to kind SendRecvCCE, local."""
+    """Receive from several cores of the rank and reduce: dst = fold over i of `srcs[i]` of core `recv_from_ranks[i]`,
+    in list order. A core may receive from itself, which is how it adds its own part. Lowered to kind SendRecvCCE,
+    local."""
 
     dst: AccessPattern
     srcs: Operands
@@ -612,8 +614,8 @@ class CurrentProcessingRankId(Inst, frozen=True, kw_only=True):
 
 
 class ShardOp(CollectiveOp, frozen=True, kw_only=True):
-    """A class of the original's collective module of which only the name is public. It can be read, written and printed;
-    no builder mints it and no lowering exists for it (NKC008)."""
+    """A class of the original's collective module of which only the name is public. It can be read, written and
+    printed; no builder mints it and no lowering exists for it (NKC008)."""
 
     srcs: Operands = ()
     dsts: Operands = ()
@@ -760,7 +762,7 @@ def check_channel(inst: Inst, channel: int | None, count: int | None) -> None:
 
 
 def check_peer(inst: Inst, scope: Scope, peer: int, operands: int, what: str) -> None:
-    """A raw send or receive has operands (NKC034) and an existing peer (NKC041) that is not the rank itself (NKC074)."""
+    """A raw send or receive has operands (NKC034) and an existing peer (NKC041) other than the rank itself (NKC074)."""
     if operands < 1:
         fail("NKC034", inst=inst.label, expected="at least one", what=what, found=operands, loc=inst.loc)
     verify_operands(inst, scope)

@@ -58,7 +58,7 @@ BIR = (
 )  # fmt: skip
 Instruction = Union[ISA, PENGUIN, BIR]  # noqa: UP007
 
-_LEVEL_OF: dict[type, Level] = {c: Level.penguin for c in get_args(PENGUIN)} | {c: Level.bir for c in get_args(BIR)}
+_LEVEL_OF: dict[type, Level] = dict.fromkeys(get_args(PENGUIN), Level.penguin) | dict.fromkeys(get_args(BIR), Level.bir)
 
 
 class Core(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -12,8 +12,8 @@ from msgspec import Meta, Struct
 
 __all__ = [
     "COMMUTATIVE_REDUCERS",
-    "AluOp",
     "ActFn",
+    "AluOp",
     "DType",
     "Engine",
     "Groups",
@@ -99,9 +99,7 @@ _ML_DTYPES = {
     "float8_e8m0fnu": ml_dtypes.float8_e8m0fnu,
     "bfloat16": ml_dtypes.bfloat16,
 }
-_BY_NAME: dict[object, DType] = (
-    {d.value: d for d in DType} | {d.numpy.name: d for d in DType} | {d.numpy: d for d in DType}
-)
+_BY_NAME: dict[object, DType] = {name: d for d in DType for name in (d.value, d.numpy.name, d.numpy)}
 
 
 class Memory(str, Enum):

@@ -1,0 +1,331 @@
+"""One rule per CollectiveKind: a statement of its meaning along the rank axis.
+
+A rule gets the sources as arrays (1 or rows, *shape), the destinations as sinks and the replica groups as index arrays;
+it does a fixed number of NumPy calls per group size, whatever the number of ranks. One row means "equal on all ranks":
+what a full group shares is written once.
+
+Reductions fold in group order, accumulate in float32 (integers exactly, in 64 bits) and are cast once at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Protocol
+
+import numpy as np
+
+from nkicc.ir.bir import CollectiveDimension, CollectiveKind, InstCollectiveCompute
+from nkicc.ir.errors import fail
+from nkicc.ir.types import AluOp
+
+from .groups import GroupPlan, plan_groups
+from .instructions import reducer
+from .numerics import is_integer, saturate
+
+__all__ = ["Sink", "Transfer", "compile_collective", "fold"]
+
+Array = np.ndarray
+
+
+class Sink(Protocol):
+    """Where a rule writes: a view, or the staging area of a collective that spans several programs."""
+
+    shape: tuple[int, ...]
+
+    def read(self) -> Array: ...
+
+    def write(self, value: Array) -> None: ...
+
+    def prepare(self, rows: int, *, keep: bool = False) -> Array: ...
+
+
+#: Executes one collective: sources and destinations in the instruction's order.
+Transfer = Callable[[Sequence[Array], Sequence[Sink]], None]
+Rule = Callable[[InstCollectiveCompute, list[GroupPlan], dict[int, int]], Transfer]
+RULES: dict[CollectiveKind, Rule] = {}
+
+
+def rule(*kinds: CollectiveKind) -> Callable[[Rule], Rule]:
+    """Register the rule of one or several kinds; one rule per kind."""
+
+    def register(function: Rule) -> Rule:
+        for kind in kinds:
+            if kind in RULES:
+                raise ValueError(f"{kind} has two rules")
+            RULES[kind] = function
+        return function
+
+    return register
+
+
+def compile_collective(inst: InstCollectiveCompute, ranks: Sequence[int]) -> Transfer:
+    """The transfer of a global collective over `ranks`, which are the rows of its arrays in order."""
+    row_of = {rank: row for row, rank in enumerate(ranks)}
+    groups = inst.cc_channel.replica_groups or (tuple(ranks),)
+    return RULES[inst.kind](inst, plan_groups(groups, row_of), row_of)
+
+
+def fold(value: Array, op: AluOp) -> Array:
+    """Reduce axis 1 of (groups, size, *shape) in index order; the result has the dtype of `value`."""
+    dtype = value.dtype
+    integer = is_integer(dtype)
+    wide = np.dtype(np.int64 if integer else np.float32)
+    size = value.shape[1]
+    function = reducer(op, integer)
+    assert isinstance(function, np.ufunc)
+    if size > 1 and value.strides[1] == 0:
+        # All members are equal. NumPy would reorder a stride of zero, so add one by one as the other ranks would.
+        total = value[:, 0].astype(wide)
+        if op is AluOp.add:
+            for _ in range(size - 1):
+                total = total + value[:, 0].astype(wide)
+    elif prod(value.shape[2:]) == 1:
+        # With one element per rank NumPy would sum pairwise; accumulate is sequential by definition.
+        total = function.accumulate(value.astype(wide), axis=1)[:, -1]
+    elif op is AluOp.add:
+        total = np.add.reduce(value, axis=1, dtype=wide)
+    else:
+        total = function.reduce(value if dtype.kind in "iuf" else value.astype(wide), axis=1)
+    if total.dtype == dtype:
+        return total
+    return (saturate(total, dtype) if integer else total).astype(dtype)
+
+
+def shared(plans: list[GroupPlan], value: Array, sink: Sink, rows: int, combine: Callable[[Array], Array]) -> None:
+    """Write to every member of a group what `combine` makes of the group's (groups, size, *shape) values."""
+    uniform = value.shape[0] == 1 and len(plans) == 1
+    if uniform or (len(plans) == 1 and plans[0].full):
+        sink.write(combine(plans[0].take(value)[:1]))
+        return
+    results = [combine(plan.take(value)) for plan in plans]
+    out = sink.prepare(rows)
+    for plan, result in zip(plans, results, strict=True):
+        out[plan.members] = result.reshape(result.shape[0], 1, *sink.shape)
+
+
+@rule(CollectiveKind.AllReduce)
+def all_reduce(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
+    op, rows = inst.cc_channel.op, len(row_of)
+
+    def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
+        for src, sink in zip(srcs, sinks, strict=True):
+            shared(plans, src, sink, rows, lambda value: fold(value, op))
+
+    return run
+
+
+@rule(CollectiveKind.AllGather)
+def all_gather(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
+    """dst = the members' src along dim 0 (Partition) or 1 (Free); with broadcast_sizes, only that many rows of each."""
+    rows, sizes = len(row_of), inst.broadcast_sizes
+    axis = 1 if inst.cc_dim is CollectiveDimension.Free else 0
+
+    def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
+        for src, sink in zip(srcs, sinks, strict=True):
+            if sizes:
+                shared(plans, src, sink, rows, lambda value: np.concatenate(
+                    [value[:, i, :n] for i, n in enumerate(sizes)], axis=1))  # fmt: skip
+            else:
+                shared(plans, src, sink, rows, lambda value: join(value, axis))
+
+    return run
+
+
+def join(value: Array, axis: int) -> Array:
+    """(groups, size, *shape) with the members concatenated along `axis` of the shape; a view for axis 0."""
+    shape = list(value.shape[2:])
+    shape[axis] *= value.shape[1]
+    return np.moveaxis(value, 1, axis + 1).reshape(value.shape[0], *shape)
+
+
+def split(value: Array, axis: int, count: int, lead: int) -> Array:
+    """Cut `axis` of the shape into `count` chunks and move the chunk number to position `lead`; a view."""
+    at = axis + lead
+    shape = value.shape
+    cut = value.reshape(*shape[:at], count, shape[at] // count, *shape[at + 1 :])
+    return np.moveaxis(cut, at, lead)
+
+
+@rule(CollectiveKind.ReduceScatter)
+def reduce_scatter(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
+    rows, op = len(row_of), inst.cc_channel.op
+    axis = 1 if inst.cc_dim is CollectiveDimension.Free else 0
+
+    def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
+        for src, sink in zip(srcs, sinks, strict=True):
+            results = [split(fold(plan.take(src), op), axis, plan.size, 1) for plan in plans]
+            out = sink.prepare(rows)
+            for plan, result in zip(plans, results, strict=True):
+                scatter(out, plan, result)
+
+    return run
+
+
+def scatter(out: Array, plan: GroupPlan, value: Array) -> None:
+    """Give member i of group g value[g, i]."""
+    if plan.identity:
+        out.reshape(*plan.members.shape, *out.shape[1:])[...] = value
+    else:
+        out[plan.members] = value
+
+
+@rule(CollectiveKind.AllToAll)
+def all_to_all(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
+    rows = len(row_of)
+    cut, paste = inst.split_dim or 0, inst.concat_dim or 0
+
+    def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
+        for src, sink in zip(srcs, sinks, strict=True):
+            # (groups, receiver, sender, *chunk): sender's chunk number `receiver`.
+            results = [split(plan.take(src), cut, plan.size, 2).swapaxes(1, 2) for plan in plans]
+            out = sink.prepare(rows)
+            for plan, result in zip(plans, results, strict=True):
+                if paste == 0 and plan.identity:
+                    # Only splits of axes here, so both sides stay views and the data move once.
+                    target = out.reshape(*plan.members.shape, plan.size, *result.shape[3:])
+                    target[...] = result
+                else:
+                    chunk = list(result.shape[3:])
+                    chunk[paste] *= plan.size
+                    joined = np.moveaxis(result, 2, paste + 2).reshape(*plan.members.shape, *chunk)
+                    scatter(out, plan, joined)
+
+    return run
+
+
+@rule(CollectiveKind.AllToAllV)
+def all_to_all_v(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
+    """Counts and offsets are data. The last source is the metadata, as (rows, members) per rank; the last sink, unless
+    the receive counts are known, is the metadata again."""
+    rows = len(row_of)
+
+    def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
+        src, metadata = srcs
+        sink = sinks[0]
+        table = metadata.reshape(metadata.shape[0], -1, metadata.shape[-1]).astype(np.int64)
+        table = np.broadcast_to(table, (rows, *table.shape[1:]))
+        src = np.broadcast_to(src.reshape(src.shape[0], -1), (rows, src[0].size))
+        # An all_to_all_v writes only what arrives: the rest of dst stays.
+        out = sink.prepare(rows, keep=True)
+        flat = np.array(out.reshape(rows, -1))
+        capacity = flat.shape[1]
+        received = np.array(table[:, 2])
+        for plan in plans:
+            sent = table[plan.members, 0]  # (groups, sender, receiver)
+            start = table[plan.members, 1]
+            arrival = sent.swapaxes(1, 2)  # (groups, receiver, sender)
+            received[plan.members] = arrival
+            if inst.recv_counts_known and not np.array_equal(table[plan.members, 2], arrival):
+                g, i, s = np.argwhere(table[plan.members, 2] != arrival)[0]
+                _count_mismatch(inst, plan, list(row_of), int(g), int(s), int(i), sent, table)
+            if inst.has_rdispls:
+                place = table[plan.members, 3]
+            else:
+                place = np.broadcast_to(np.arange(plan.size) * (capacity // plan.size), arrival.shape)
+            _check_extents(inst, start, sent, src.shape[1], "src")
+            _check_extents(inst, place, arrival, capacity, "dst")
+            count = arrival.ravel()
+            receiver = np.broadcast_to(plan.members[:, :, None], arrival.shape).ravel()
+            sender = np.broadcast_to(plan.members[:, None, :], arrival.shape).ravel()
+            origin, target = start.swapaxes(1, 2).ravel(), np.asarray(place).ravel()
+            step = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+            values = src[np.repeat(sender, count), np.repeat(origin, count) + step]
+            flat[np.repeat(receiver, count), np.repeat(target, count) + step] = values
+        out[...] = flat.reshape(out.shape)
+        if not inst.recv_counts_known:
+            counts = sinks[1].prepare(rows, keep=True)
+            counts.reshape(rows, -1, metadata.shape[-1])
+            whole = np.array(counts).reshape(rows, -1, metadata.shape[-1])
+            whole[:, 2] = received
+            counts[...] = whole.reshape(counts.shape)
+
+    return run
+
+
+def _count_mismatch(
+    inst: InstCollectiveCompute, plan: GroupPlan, ranks: list[int], group: int, sender: int, receiver: int,
+    sent: Array, table: Array,
+) -> None:  # fmt: skip
+    source, target = ranks[plan.members[group, sender]], ranks[plan.members[group, receiver]]
+    expected = int(table[plan.members[group, receiver], 2, sender])
+    fail(
+        "NKC105", inst=inst.label, pair=f"{source} -> {target}", operand="metadata", rank=target, loc=inst.loc,
+        detail=f"rank {source} sends {int(sent[group, sender, receiver])}, rank {target} expects {expected}",
+    )  # fmt: skip
+
+
+def _check_extents(inst: InstCollectiveCompute, start: Array, count: Array, size: int, what: str) -> None:
+    bad = (count > 0) & (start + count > size)
+    if bad.any():
+        at = tuple(np.argwhere(bad)[0])
+        fail(
+            "NKC102",
+            inst=inst.label,
+            value=int((start + count)[at]) - 1,
+            name=what,
+            last=size - 1,
+            operand="metadata",
+            loc=inst.loc,
+        )
+
+
+@rule(CollectiveKind.Permute)
+def permute(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
+    """dst of a target = src of its source. A rank that no pair targets keeps its dst."""
+    rows = len(row_of)
+    pairs = [(row_of[s], row_of[t]) for s, t in inst.src_target_pairs if t in row_of]
+    source = np.array([s for s, _ in pairs], np.intp)
+    target = np.array([t for _, t in pairs], np.intp)
+    if len(pairs) == rows:
+        return _route(source[np.argsort(target)], rows)
+
+    def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
+        for src, sink in zip(srcs, sinks, strict=True):
+            out = sink.prepare(rows, keep=True)
+            out[target] = src if src.shape[0] == 1 else src[source]
+
+    return run
+
+
+@rule(CollectiveKind.PermuteImplicit)
+def permute_implicit(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
+    """dst = the predecessor's src; group order is ring order."""
+    return _route(predecessors(plans, len(row_of)), len(row_of))
+
+
+def predecessors(plans: list[GroupPlan], rows: int) -> Array:
+    """For each row, the row before it in its ring."""
+    before = np.empty(rows, np.intp)
+    for plan in plans:
+        before[plan.members] = np.roll(plan.members, 1, axis=1)
+    return before
+
+
+def _route(source: Array, rows: int) -> Transfer:
+    def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
+        for src, sink in zip(srcs, sinks, strict=True):
+            if src.shape[0] == 1:
+                sink.write(src)
+                continue
+            out = sink.prepare(rows)
+            if out.dtype == src.dtype and out.flags.c_contiguous:
+                np.take(src, source, axis=0, out=out, mode="clip")
+            else:
+                out[...] = src[source]
+
+    return run
+
+
+@rule(CollectiveKind.PermuteReduceImplicit)
+def permute_reduce_implicit(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
+    """Each rank combines its two sources; dst = the predecessor's result. Sources come in pairs, one per channel."""
+    op, rows = inst.cc_channel.op, len(row_of)
+    move = _route(predecessors(plans, rows), rows)
+
+    def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
+        for channel, sink in enumerate(sinks):
+            both = np.broadcast_arrays(srcs[2 * channel], srcs[2 * channel + 1])
+            move([fold(np.stack(both, axis=1), op)], [sink])
+
+    return run

@@ -1,0 +1,307 @@
+"""Memory with a rank axis.
+
+A buffer holds one tensor for all ranks of a program: a byte array of shape (rows, bytes). One row means that the tensor
+is the same on all ranks; it gets a row per rank when something rank-dependent is written, and falls back to one row
+when something uniform overwrites all of it. A view is an access pattern bound to a buffer; reading it costs no copy
+unless its offset differs between ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from nkicc.ir.access import AccessPattern, Tensor, is_dense
+from nkicc.ir.errors import fail
+from nkicc.ir.types import Loc
+
+from .numerics import assign, is_integer
+
+__all__ = ["Buffer", "View", "bind"]
+
+Array = np.ndarray
+#: Reads the dynamic offset of a view: integers of shape (rows,) or (rows, P).
+Offsets = Callable[[], Array]
+
+
+class Buffer:
+    """Storage of one tensor. `data` is (rows, row_bytes) uint8 and changes identity when the number of rows changes."""
+
+    __slots__ = ("_owned", "_spare", "data", "dtype", "ranks", "started", "tensor")
+
+    def __init__(self, tensor: Tensor, ranks: Array, *, widen: bool = False) -> None:
+        self.tensor = tensor
+        #: Global rank of each row.
+        self.ranks = ranks
+        self.dtype: np.dtype = tensor.dtype.numpy
+        if widen and tensor.dtype.is_float and self.dtype.itemsize < 4:
+            self.dtype = np.dtype(np.float32)
+        self.data: Array | None = None
+        self._owned = True
+        self._spare: dict[int, Array] = {}
+        #: PSUM only: which elements a matmul has written since allocation (the accumulate=None rule).
+        self.started: Array | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.allocated().shape[0]
+
+    def allocated(self) -> Array:
+        """The storage; fresh memory is one row of NaN (integers: the type's maximum)."""
+        if self.data is None:
+            self.data = self._take(1)
+            values = self.data.view(self.dtype)
+            values.fill(np.iinfo(self.dtype).max if is_integer(self.dtype) else np.nan)
+        return self.data
+
+    def tensor_value(self) -> Array:
+        """The content as (rows, *shape)."""
+        data = self.allocated()
+        return data.view(self.dtype).reshape(data.shape[0], *self.tensor.shape)
+
+    def adopt(self, value: Array) -> None:
+        """Use `value` of shape (rows, *shape) as content without copying it; it is copied before the first write."""
+        value = np.ascontiguousarray(value if value.dtype == self.dtype else value.astype(self.dtype))
+        self.data = value.reshape(value.shape[0], -1).view(np.uint8)
+        self._owned = False
+
+    def writable(self, rows: int, *, overwrite: bool) -> None:
+        """Make the storage writable with `rows` rows. Unless `overwrite` (all of it is about to be written), the
+        content is kept and a buffer that already differs between ranks keeps a row per rank."""
+        data = self.data if overwrite else self.allocated()
+        have = 0 if data is None else data.shape[0]
+        if overwrite:
+            if have != rows or not self._owned:
+                self.data = self._take(rows)
+                self._keep(data)
+        elif have < rows:
+            self.data = self._take(rows)
+            np.copyto(self.data, data)  # type: ignore[arg-type]
+            self._keep(data)
+        elif not self._owned:
+            assert data is not None
+            self.data = data.copy()
+        self._owned = True
+
+    def _take(self, rows: int) -> Array:
+        spare = self._spare.pop(rows, None)
+        if spare is not None:
+            return spare
+        try:
+            return np.empty((rows, self.tensor.size * self.dtype.itemsize), np.uint8)
+        except MemoryError as error:
+            need = rows * self.tensor.size * self.dtype.itemsize
+            fail("NKC106", need=need, have="what this machine has left", loc=self.tensor.loc, cause=error)
+
+    def _keep(self, data: Array | None) -> None:
+        # A tensor that alternates between uniform and per-rank content reuses both allocations.
+        if data is not None and self._owned:
+            self._spare[data.shape[0]] = data
+
+
+class View:
+    """An access pattern whose offset is known when the program is compiled."""
+
+    __slots__ = ("_array", "_base", "buffer", "covers", "dtype", "offset", "shape", "strides")
+
+    def __init__(self, buffer: Buffer, ap: AccessPattern) -> None:
+        self.buffer = buffer
+        self.shape = ap.shape
+        self.dtype = buffer.dtype if ap.dtype is None else ap.dtype.numpy
+        item = self.dtype.itemsize
+        self.offset = ap.offset * item
+        self.strides = tuple([stride * item for stride, _ in ap.pattern])
+        self.covers = (
+            ap.offset == 0 and is_dense(ap.pattern) and ap.size * item == buffer.tensor.size * buffer.dtype.itemsize
+        )
+        self._base: Array | None = None
+        self._array: Array = np.empty(0)
+
+    def read(self) -> Array:
+        """The content, shape (rows, *shape); a view of the storage, to be used before the next write."""
+        data = self.buffer.data
+        if data is self._base and data is not None:
+            return self._array
+        data = self.buffer.allocated()
+        self._array = np.ndarray(
+            (data.shape[0], *self.shape), self.dtype, data, self.offset, (data.shape[1], *self.strides)
+        )
+        self._base = data
+        return self._array
+
+    def prepare(self, rows: int, *, keep: bool = False) -> Array:
+        """Where to write a value of `rows` rows, shape (rows of the storage, *shape). With `keep` the storage's content
+        survives, so that part of the rows or elements may be written."""
+        self.buffer.writable(rows, overwrite=self.covers and not keep)
+        return self.read()
+
+    def write(self, value: Array) -> None:
+        """Store `value` of shape (1 or ranks, *shape), cast to the view's dtype."""
+        buffer = self.buffer
+        data = buffer.data
+        if data is None or not buffer._owned or data.shape[0] != value.shape[0]:
+            out = self.prepare(value.shape[0])
+        else:
+            out = self.read()
+        if value.shape[1:] != self.shape:
+            value = value.reshape(value.shape[0], *self.shape)
+        assign(out, value)
+
+
+class DynamicView:
+    """An access pattern with a scalar or vector offset that is read while running.
+
+    An offset equal on all ranks moves the pattern; one that differs is a gather or scatter along (rank, offset) whose
+    inner blocks NumPy copies whole. Offsets out of bounds are refused (NKC102), or dropped with `skip_oob`.
+    """
+
+    __slots__ = (
+        "buffer",
+        "dtype",
+        "inner",
+        "inst",
+        "last",
+        "loc",
+        "offset",
+        "offsets",
+        "shape",
+        "skip",
+        "step",
+        "strides",
+        "vector",
+    )
+
+    covers = False
+
+    def __init__(self, buffer: Buffer, ap: AccessPattern, offsets: Offsets, inst: str, loc: Loc | None) -> None:
+        self.buffer = buffer
+        self.shape = ap.shape
+        self.dtype = buffer.dtype if ap.dtype is None else ap.dtype.numpy
+        item = self.dtype.itemsize
+        self.vector = ap.vector_offset is not None
+        self.offsets = offsets
+        self.offset = ap.offset * item
+        self.step = ap.indirect_stride * item
+        self.skip = ap.skip_oob
+        self.inst = inst
+        self.loc = loc
+        inner = ap.pattern[1:] if self.vector else ap.pattern
+        self.inner = tuple([count for _, count in inner])
+        self.strides = tuple([stride * item for stride, _ in inner])
+        total = buffer.tensor.size * buffer.dtype.itemsize // item
+        self.last = (total - 1 - ap.bounds()[1]) // ap.indirect_stride
+
+    def _index(self) -> tuple[Array, Array | None]:
+        """Offsets in bounds, and a mask of those that were (None: all)."""
+        values = self.offsets()
+        if values.min() < 0 or values.max() > self.last:
+            good = (values >= 0) & (values <= self.last)
+            if not self.skip:
+                bad = values[~good]
+                rank = int(self.buffer.ranks[np.argwhere(~good)[0][0]]) if values.shape[0] > 1 else None
+                fail(
+                    "NKC102",
+                    inst=self.inst,
+                    value=int(bad[0]),
+                    name=self.buffer.tensor.name,
+                    last=self.last,
+                    rank=rank,
+                    loc=self.loc,
+                )
+            return np.where(good, values, 0), good
+        return values, None
+
+    def _grid(self, data: Array) -> Array:
+        return np.ndarray(
+            (data.shape[0], self.last + 1, *self.inner),
+            self.dtype,
+            data,
+            self.offset,
+            (data.shape[1], self.step, *self.strides),
+        )
+
+    def _moved(self, data: Array, value: int) -> Array:
+        return np.ndarray(
+            (data.shape[0], *self.shape),
+            self.dtype,
+            data,
+            self.offset + value * self.step,
+            (data.shape[1], *self.strides),
+        )
+
+    def read(self) -> Array:
+        """The content, shape (rows, *shape)."""
+        return self.read_masked()[0]
+
+    def read_masked(self) -> tuple[Array, Array | None]:
+        """The content and, with `skip_oob`, which (rank, row) of it exist (None: all)."""
+        values, good = self._index()
+        data = self.buffer.allocated()
+        if not self.vector and values.size == 1 and good is None:
+            return self._moved(data, int(values[0])), None
+        rows = self._rows(data.shape[0], values.shape[0])
+        if self.vector:
+            rows = rows[:, None]
+        return self._grid(data)[rows, values], good
+
+    def write(self, value: Array) -> None:
+        """Store `value` of shape (1 or ranks, *shape)."""
+        self.write_masked(value, None)
+
+    def write_masked(self, value: Array, mask: Array | None) -> None:
+        """Store the (rank, row) entries of `value` that `mask` names (None: all) and whose offset is in bounds."""
+        values, good = self._index()
+        if value.shape[1:] != self.shape:
+            value = value.reshape(value.shape[0], *self.shape)
+        if mask is not None:
+            good = mask if good is None else mask & good
+        count = max(value.shape[0], values.shape[0], 1 if good is None else good.shape[0])
+        self.buffer.writable(count, overwrite=False)
+        data = self.buffer.allocated()
+        if not self.vector and values.size == 1 and good is None:
+            assign(self._moved(data, int(values[0])), value)
+            return
+        shape = (data.shape[0], *values.shape[1:])
+        values = np.broadcast_to(values, shape)
+        value = np.broadcast_to(value, (data.shape[0], *self.shape))
+        rows = np.arange(data.shape[0])
+        rows = np.broadcast_to(rows[:, None], shape) if self.vector else rows
+        if good is not None:
+            good = np.broadcast_to(good, shape)
+            rows, values, value = rows[good], values[good], value[good]
+        grid = self._grid(data)
+        if value.dtype != self.dtype:
+            cast = np.empty(value.shape, self.dtype)
+            assign(cast, value)
+            value = cast
+        grid[rows, values] = value
+
+    def prepare(self, rows: int, *, keep: bool = False) -> Array:
+        """Where to write `rows` rows; only for an offset that is equal on all ranks."""
+        values, _ = self._index()
+        if values.size != 1:
+            fail(
+                "NKC008",
+                what=f"{self.inst} through an offset that differs between ranks",
+                instead="Copy through a tensor of its own.",
+                loc=self.loc,
+            )
+        self.buffer.writable(rows, overwrite=False)
+        return self._moved(self.buffer.allocated(), int(values[0]))
+
+    @staticmethod
+    def _rows(have: int, want: int) -> Array:
+        if have == 1:
+            return np.zeros(want, np.intp)
+        return np.arange(have)
+
+
+AnyView = View | DynamicView
+
+
+def bind(buffer: Buffer, ap: AccessPattern, offsets: Offsets | None, inst: str, loc: Loc | None) -> AnyView:
+    """The view of an access pattern over its buffer."""
+    if offsets is None:
+        return View(buffer, ap)
+    return DynamicView(buffer, ap, offsets, inst, loc)

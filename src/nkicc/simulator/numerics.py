@@ -1,0 +1,148 @@
+"""Arithmetic of the engines on NumPy arrays: casts, ALU operations, activation functions.
+
+Compute engines work in float32 and round once on the way out; conversions to integers round half to even and saturate
+(NKI documentation, "NKI ISA API common fields").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from nkicc.ir.types import ActFn, AluOp
+
+__all__ = ["ACTIVATIONS", "alu", "assign", "is_integer", "to_compute"]
+
+Array = np.ndarray
+F32 = np.dtype(np.float32)
+
+
+def is_integer(dtype: np.dtype) -> bool:
+    """Whether a storage dtype is an integer (ml_dtypes floats have kind 'V' or 'f')."""
+    return dtype.kind in "iu"
+
+
+def assign(out: Array, value: Array) -> None:
+    """out[...] = cast(value): bits if the dtypes are equal, else through float32, rounding half to even and saturating
+    to the range of an integer `out`. `value` broadcasts along the rank axis."""
+    if out.dtype == value.dtype:
+        np.copyto(out, value)
+    elif is_integer(out.dtype):
+        np.copyto(out, saturate(value, out.dtype), casting="unsafe")
+    elif value.dtype == F32:
+        np.copyto(out, value, casting="unsafe")
+    else:
+        np.copyto(out, value.astype(F32), casting="unsafe")
+
+
+def saturate(value: Array, dtype: np.dtype) -> Array:
+    """`value` rounded half to even and limited to the range of integer `dtype`; NaN becomes 0."""
+    info = np.iinfo(dtype)
+    if is_integer(value.dtype):
+        return np.clip(value.astype(np.int64), info.min, info.max)
+    # float64 holds every 32-bit integer exactly, so the limits themselves do not round up.
+    wide = np.rint(value.astype(np.float32).astype(np.float64))
+    return np.nan_to_num(np.clip(wide, info.min, info.max), nan=0.0)
+
+
+def to_compute(value: Array) -> Array:
+    """The array as float32, the type the engines compute in."""
+    return value if value.dtype == F32 else value.astype(F32)
+
+
+def _compare(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    return lambda a, b: function(a, b).astype(np.result_type(a))
+
+
+def _logical(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    return lambda a, b: function(a != 0, b != 0).astype(np.result_type(a))
+
+
+def _unsigned_right_shift(a: Array, b: Array) -> Array:
+    unsigned = np.dtype(f"u{a.dtype.itemsize}")
+    return (np.asarray(a).view(unsigned) >> np.asarray(b).astype(unsigned)).view(a.dtype)
+
+
+_ALU: dict[AluOp, Callable[[Array, Array], Array]] = {
+    AluOp.bypass: lambda a, b: a,
+    AluOp.add: np.add,
+    AluOp.subtract: np.subtract,
+    AluOp.mult: np.multiply,
+    AluOp.elemwise_mul: np.multiply,
+    AluOp.divide: np.divide,
+    AluOp.max: np.maximum,
+    AluOp.min: np.minimum,
+    AluOp.pow: np.power,
+    AluOp.mod: np.mod,
+    AluOp.mod_int: np.mod,
+    AluOp.abs: lambda a, b: np.abs(a),
+    AluOp.abs_max: lambda a, b: np.maximum(np.abs(a), np.abs(b)),
+    AluOp.abs_min: lambda a, b: np.minimum(np.abs(a), np.abs(b)),
+    AluOp.rsqrt: lambda a, b: np.float32(1) / np.sqrt(a),
+    AluOp.is_equal: _compare(np.equal),
+    AluOp.not_equal: _compare(np.not_equal),
+    AluOp.is_gt: _compare(np.greater),
+    AluOp.is_ge: _compare(np.greater_equal),
+    AluOp.is_lt: _compare(np.less),
+    AluOp.is_le: _compare(np.less_equal),
+    AluOp.logical_and: _logical(np.logical_and),
+    AluOp.logical_or: _logical(np.logical_or),
+    AluOp.logical_xor: _logical(np.logical_xor),
+    AluOp.bitwise_and: np.bitwise_and,
+    AluOp.bitwise_or: np.bitwise_or,
+    AluOp.bitwise_xor: np.bitwise_xor,
+    AluOp.bitwise_not: lambda a, b: np.invert(a),
+    AluOp.logical_shift_left: lambda a, b: np.left_shift(a, b),
+    AluOp.arith_shift_left: lambda a, b: np.left_shift(a, b),
+    AluOp.logical_shift_right: _unsigned_right_shift,
+    AluOp.arith_shift_right: lambda a, b: np.right_shift(a, b),
+}
+
+#: Operations on raw integer bits: no conversion to float32.
+BITVEC = frozenset(
+    {
+        AluOp.bitwise_and,
+        AluOp.bitwise_or,
+        AluOp.bitwise_xor,
+        AluOp.bitwise_not,
+        AluOp.logical_shift_left,
+        AluOp.logical_shift_right,
+        AluOp.arith_shift_left,
+        AluOp.arith_shift_right,
+    }
+)
+
+
+def alu(op: AluOp) -> Callable[[Array, Array], Array] | None:
+    """The two-operand function of an ALU op, or None if the engine has none (`average`)."""
+    return _ALU.get(op)
+
+
+def _erf(x: Array) -> Array:
+    # Abramowitz & Stegun 7.1.26 in float64: absolute error 1.5e-7, below float32's resolution of the result.
+    x = x.astype(np.float64)
+    t = 1.0 / (1.0 + 0.3275911 * np.abs(x))
+    poly = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    return np.sign(x) * (1.0 - poly * np.exp(-x * x))
+
+
+def _sigmoid(x: Array) -> Array:
+    return (1 / (1 + np.exp(-x))).astype(F32)
+
+
+ACTIVATIONS: dict[ActFn, Callable[[Array], Array]] = {
+    ActFn.copy: lambda x: x,
+    ActFn.exp: np.exp,
+    ActFn.log: np.log,
+    ActFn.sqrt: np.sqrt,
+    ActFn.rsqrt: lambda x: np.float32(1) / np.sqrt(x),
+    ActFn.square: np.square,
+    ActFn.reciprocal: lambda x: np.float32(1) / x,
+    ActFn.abs: np.abs,
+    ActFn.relu: lambda x: np.maximum(x, np.float32(0)),
+    ActFn.sigmoid: _sigmoid,
+    ActFn.tanh: np.tanh,
+    ActFn.silu: lambda x: x * _sigmoid(x),
+    ActFn.gelu: lambda x: (0.5 * x * (1 + _erf(x / np.sqrt(2.0)))).astype(F32),
+}
