@@ -40,6 +40,9 @@ class Sink(Protocol):
     def prepare(self, rows: int, *, keep: bool = False) -> Array: ...
 
 
+#: Rows of at least this many bytes are worth a loop over ranks where it saves a copy of them all.
+LARGE_ROW = 1 << 16
+
 #: Executes one collective: sources and destinations in the instruction's order.
 Transfer = Callable[[Sequence[Array], Sequence[Sink]], None]
 Rule = Callable[[InstCollectiveCompute, list[GroupPlan], dict[int, int]], Transfer]
@@ -92,25 +95,36 @@ def fold(value: Array, op: AluOp) -> Array:
     return (saturate(total, dtype) if integer else total).astype(dtype)
 
 
-def shared(plans: list[GroupPlan], value: Array, sink: Sink, rows: int, combine: Callable[[Array], Array]) -> None:
-    """Write to every member of a group what `combine` makes of the group's (groups, size, *shape) values."""
-    uniform = value.shape[0] == 1 and len(plans) == 1
-    if uniform or (len(plans) == 1 and plans[0].full):
-        sink.write(combine(plans[0].take(value)[:1]))
-        return
-    results = [combine(plan.take(value)) for plan in plans]
-    out = sink.prepare(rows)
-    for plan, result in zip(plans, results, strict=True):
-        out[plan.members] = result.reshape(result.shape[0], 1, *sink.shape)
+def fold_groups(plan: GroupPlan, value: Array, op: AluOp) -> Array:
+    """The fold of each group of `value` (1 or rows, *shape): (groups, *shape)."""
+    if plan.aligned or value.shape[0] == 1 or value[0].nbytes < LARGE_ROW:
+        return fold(plan.take(value), op)
+    # Gathering large rows into a new array costs more than the additions; fold them where they are.
+    integer = is_integer(value.dtype)
+    function = reducer(op, integer)
+    out = np.empty((len(plan.members), *value.shape[1:]), value.dtype)
+    for group, rows in enumerate(plan.members.tolist()):
+        total = value[rows[0]].astype(np.int64 if integer else np.float32)
+        for row in rows[1:]:
+            total = function(total, value[row])
+        out[group] = saturate(total, value.dtype) if integer else total
+    return out
 
 
 @rule(CollectiveKind.AllReduce)
 def all_reduce(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
     op, rows = inst.cc_channel.op, len(row_of)
+    (first, *others) = plans
 
     def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
         for src, sink in zip(srcs, sinks, strict=True):
-            shared(plans, src, sink, rows, lambda value: fold(value, op))
+            if not others and (first.full or src.shape[0] == 1):
+                sink.write(fold_groups(first, src, op)[:1])
+                continue
+            results = [fold_groups(plan, src, op) for plan in plans]
+            out = sink.prepare(rows)
+            for plan, result in zip(plans, results, strict=True):
+                plan.give(out, result[:, None])
 
     return run
 
@@ -120,23 +134,35 @@ def all_gather(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict
     """dst = the members' src along dim 0 (Partition) or 1 (Free); with broadcast_sizes, only that many rows of each."""
     rows, sizes = len(row_of), inst.broadcast_sizes
     axis = 1 if inst.cc_dim is CollectiveDimension.Free else 0
+    (plan,) = plans
+
+    def place(out: Array, value: Array) -> None:
+        """`value` (groups, size, *shape) to all members of each group, or to all rows if they share it."""
+        shared = out.shape[0] == 1 or plan.full or value.strides[:2] == (0, 0)
+        if shared:
+            value = value[:1]
+        if not sizes:
+            target = split(out, axis, plan.size, 1)
+            if shared:
+                target[...] = value
+            else:
+                plan.give(target, value[:, None])
+            return
+        start = 0
+        for member, count in enumerate(sizes):
+            part, target = value[:, member, :count], out[:, start : start + count]
+            if shared:
+                target[...] = part
+            else:
+                plan.give(target, part[:, None])
+            start += count
 
     def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
         for src, sink in zip(srcs, sinks, strict=True):
-            if sizes:
-                shared(plans, src, sink, rows, lambda value: np.concatenate(
-                    [value[:, i, :n] for i, n in enumerate(sizes)], axis=1))  # fmt: skip
-            else:
-                shared(plans, src, sink, rows, lambda value: join(value, axis))
+            value = plan.take(src)
+            place(sink.prepare(1 if plan.full or src.shape[0] == 1 else rows), value)
 
     return run
-
-
-def join(value: Array, axis: int) -> Array:
-    """(groups, size, *shape) with the members concatenated along `axis` of the shape; a view for axis 0."""
-    shape = list(value.shape[2:])
-    shape[axis] *= value.shape[1]
-    return np.moveaxis(value, 1, axis + 1).reshape(value.shape[0], *shape)
 
 
 def split(value: Array, axis: int, count: int, lead: int) -> Array:
@@ -150,46 +176,28 @@ def split(value: Array, axis: int, count: int, lead: int) -> Array:
 @rule(CollectiveKind.ReduceScatter)
 def reduce_scatter(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
     rows, op = len(row_of), inst.cc_channel.op
+    (plan,) = plans
     axis = 1 if inst.cc_dim is CollectiveDimension.Free else 0
 
     def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
         for src, sink in zip(srcs, sinks, strict=True):
-            results = [split(fold(plan.take(src), op), axis, plan.size, 1) for plan in plans]
-            out = sink.prepare(rows)
-            for plan, result in zip(plans, results, strict=True):
-                scatter(out, plan, result)
+            result = split(fold_groups(plan, src, op), axis, plan.size, 1)
+            plan.give(sink.prepare(rows), result)
 
     return run
-
-
-def scatter(out: Array, plan: GroupPlan, value: Array) -> None:
-    """Give member i of group g value[g, i]."""
-    if plan.identity:
-        out.reshape(*plan.members.shape, *out.shape[1:])[...] = value
-    else:
-        out[plan.members] = value
 
 
 @rule(CollectiveKind.AllToAll)
 def all_to_all(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
     rows = len(row_of)
+    (plan,) = plans
     cut, paste = inst.split_dim or 0, inst.concat_dim or 0
 
     def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
         for src, sink in zip(srcs, sinks, strict=True):
-            # (groups, receiver, sender, *chunk): sender's chunk number `receiver`.
-            results = [split(plan.take(src), cut, plan.size, 2).swapaxes(1, 2) for plan in plans]
-            out = sink.prepare(rows)
-            for plan, result in zip(plans, results, strict=True):
-                if paste == 0 and plan.identity:
-                    # Only splits of axes here, so both sides stay views and the data move once.
-                    target = out.reshape(*plan.members.shape, plan.size, *result.shape[3:])
-                    target[...] = result
-                else:
-                    chunk = list(result.shape[3:])
-                    chunk[paste] *= plan.size
-                    joined = np.moveaxis(result, 2, paste + 2).reshape(*plan.members.shape, *chunk)
-                    scatter(out, plan, joined)
+            # (groups, receiver, sender, *chunk): the sender's chunk number `receiver`. Both sides stay views.
+            chunks = split(plan.take(src), cut, plan.size, 2).swapaxes(1, 2)
+            plan.give(split(sink.prepare(rows), paste, plan.size, 1), chunks)
 
     return run
 

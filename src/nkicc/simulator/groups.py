@@ -14,26 +14,41 @@ Array = np.ndarray
 class GroupPlan:
     """Groups of equal size over the rows of a buffer: `members[g, i]` is the row of group g's i-th rank.
 
-    `full` says that one group covers all rows, so that what its members share is the same on all ranks.
+    `full` says that one group covers all rows, so that what its members share is the same on all ranks. `aligned` says
+    that `take` needs no copy: the groups are the rows in order, or the rows are dealt to them in turn.
     """
 
-    __slots__ = ("full", "identity", "members", "size")
+    __slots__ = ("aligned", "full", "members", "size")
 
     def __init__(self, members: Array, rows: int) -> None:
         self.members = members
         self.size = int(members.shape[1])
         self.full = members.shape[0] == 1 and self.size == rows
-        #: Whether the groups, laid end to end, are the rows in order: then a group is a slice.
-        self.identity = bool(np.array_equal(members.ravel(), np.arange(rows)))
+        order = np.arange(rows)
+        self.aligned = ""
+        if np.array_equal(members.ravel(), order):
+            self.aligned = "in order"
+        elif np.array_equal(members.T.ravel(), order):
+            self.aligned = "in turn"
 
     def take(self, value: Array) -> Array:
-        """`value` (1 or rows, …) by group: (groups, size, …); a view where the rows allow it."""
-        groups, size = self.members.shape
+        """`value` (1 or rows, …) by group: (groups, size, …); a view if the plan is aligned."""
         if value.shape[0] == 1:
-            return np.broadcast_to(value[None], (groups, size, *value.shape[1:]))
-        if self.identity:
-            return value.reshape(groups, size, *value.shape[1:])
-        return value[self.members]
+            return np.broadcast_to(value[None], (*self.members.shape, *value.shape[1:]))
+        return self._by_group(value) if self.aligned else value[self.members]
+
+    def give(self, out: Array, value: Array) -> None:
+        """Store value[g, i] in the row of group g's i-th rank; an extent of 1 serves the whole group."""
+        if self.aligned:
+            self._by_group(out)[...] = value
+        else:
+            out[self.members] = value
+
+    def _by_group(self, rows: Array) -> Array:
+        groups, size = self.members.shape
+        if self.aligned == "in order":
+            return rows.reshape(groups, size, *rows.shape[1:])
+        return rows.reshape(size, groups, *rows.shape[1:]).swapaxes(0, 1)
 
 
 def plan_groups(groups: Groups, row_of: dict[int, int]) -> list[GroupPlan]:
