@@ -67,8 +67,13 @@ def test_registers_have_names_of_their_own() -> None:
 
 @pytest.mark.parametrize(
     ("options", "code"),
-    [({"core": 1}, "NKC035"), ({"ranks": (0, 4)}, "NKC041"), ({"ranks": ("0",)}, "NKC075"), ({"target": "trn9"}, "NKC035")],
-)  # fmt: skip
+    [
+        ({"core": 1}, "NKC035"),
+        ({"ranks": (0, 4)}, "NKC041"),
+        ({"ranks": ("0",)}, "NKC075"),
+        ({"target": "trn9"}, "NKC035"),
+    ],
+)
 def test_refused_codegens(options: dict[str, Any], code: str) -> None:
     with pytest.raises(NkiccError) as caught:
         NeuronCodegen(ParallelState(World(4)), **options)
@@ -226,8 +231,14 @@ def test_a_loop_that_raises_leaves_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("bounds", "code"),
-    [((0, 4, 0), "NKC035"), ((0.0, 4), "NKC035"), ((0, "n"), "NKC035"), ((0, Register("n")), "NKC027"), ((0, 4, 1.0), "NKC035")],
-)  # fmt: skip
+    [
+        ((0, 4, 0), "NKC035"),
+        ((0.0, 4), "NKC035"),
+        ((0, "n"), "NKC035"),
+        ((0, Register("n")), "NKC027"),
+        ((0, 4, 1.0), "NKC035"),
+    ],
+)
 def test_refused_loops(bounds: tuple[Any, ...], code: str) -> None:
     def call(cg: NeuronCodegen) -> None:
         with cg.loop(*bounds):

@@ -12,6 +12,7 @@ partitions; its stride is the number of elements per partition.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 from msgspec import Struct
@@ -125,7 +126,7 @@ class AccessPattern(Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     def verify(self, tensor: Tensor, *, operand: str = "", loc: Loc | None = None) -> None:
         """Refuse empty or malformed patterns (NKC025) and static accesses out of bounds (NKC024)."""
         pattern = self.pattern
-        if not pattern or any(count < 1 for _, count in pattern):
+        if not pattern or min([count for _, count in pattern]) < 1:
             fail("NKC025", name=self.tensor, why=f"every count must be at least 1: {pattern}", operand=operand, loc=loc)
         size = tensor.size
         if self.dtype is not None and self.dtype is not tensor.dtype:
@@ -161,6 +162,7 @@ class AccessPattern(Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
             fail("NKC025", name=self.tensor, why=why, operand=operand, loc=loc)
 
 
+@lru_cache(maxsize=4096)
 def dense_pattern(shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     """Row-major `(stride, count)` pairs of a shape."""
     pairs: list[tuple[int, int]] = []

@@ -15,7 +15,18 @@ from msgspec import Meta, Struct
 from .access import AccessPattern, Register
 from .base import Inst, Scope, in_memory, same_dtype, verify_operands
 from .errors import fail
-from .penguin import check_dim, check_equal_shapes, collective_memory
+from .penguin import (
+    check_broadcast,
+    check_core,
+    check_dim,
+    check_divides,
+    check_equal_shapes,
+    check_exchanged,
+    check_local,
+    check_metadata,
+    check_scaled,
+    collective_memory,
+)
 from .types import COMMUTATIVE_REDUCERS, AluOp, Engine, Groups, Memory, NonNegative, Pairs
 
 __all__ = [
@@ -77,6 +88,9 @@ REDUCING_KINDS = frozenset(
     }
 )
 
+#: Kinds that exist only between the cores of a rank.
+LOCAL_KINDS = frozenset({CollectiveKind.SendRecv, CollectiveKind.SendRecvCCE})
+
 
 class CollectiveDimension(str, Enum):
     """`cc_dim`: Partition is dimension 0 of the operands, Free is dimension 1."""
@@ -130,7 +144,7 @@ _QOS = tuple(DMAQoSClass)
 class CCChannel(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """`cc_channel` of a collective: algorithm, membership, reduce op."""
 
-    kind: CollectiveKind = CollectiveKind.AllReduce
+    kind: CollectiveKind
     replica_groups: Groups = ()
     op: AluOp = AluOp.bypass
 
@@ -185,7 +199,8 @@ class InstCollectiveCompute(Inst, frozen=True, kw_only=True):
         return self.dsts if self.metadata is None or self.recv_counts_known else (*self.dsts, self.metadata)
 
     def verify(self, scope: Scope) -> None:
-        """The device verifier's operand rules: arity (XCG876, XCG877), reduce op (BIR066), groups (BIR113, NKC04x)."""
+        """The device verifier's operand rules: arity (BIR026, XCG876, XCG877), reduce op (BIR066), groups (BIR113, NKC04x);
+        and the shapes and dtypes that the kind needs."""
         kind, groups, op = self.cc_channel.kind, self.cc_channel.replica_groups, self.cc_channel.op
         verify_operands(self, scope)
         if (op in COMMUTATIVE_REDUCERS) != (kind in REDUCING_KINDS) or (
@@ -196,9 +211,10 @@ class InstCollectiveCompute(Inst, frozen=True, kw_only=True):
             fail("NKC052", loc=self.loc)
         self._verify_arity(kind)
         if self.is_local:
-            if scope.target.arch < 30:
-                fail("BIR535", loc=self.loc)
+            self._verify_local(kind, scope)
             return
+        if kind in LOCAL_KINDS:
+            fail("NKC035", inst=self.label, what="is_local", found=False, permitted="true", loc=self.loc)
         memory = collective_memory(self, scope)
         if kind is CollectiveKind.Permute:
             scope.check_pairs(self.src_target_pairs, self.label, self.loc)
@@ -214,12 +230,49 @@ class InstCollectiveCompute(Inst, frozen=True, kw_only=True):
         for name in ("split_dim", "concat_dim"):
             if getattr(self, name) is not None:
                 check_dim(self, name, getattr(self, name))
+        self._verify_shapes(kind, scope, len(groups[0]) if groups else 1)
+
+    def _verify_local(self, kind: CollectiveKind, scope: Scope) -> None:
+        """A transfer inside a rank names cores of that rank (NKC070)."""
+        check_local(self, scope)
+        for core in self.recv_from_rank:
+            check_core(self, scope, "recv_from_rank", core)
+        for core in self.send_to_rank:
+            check_core(self, scope, "send_to_rank", core)
+
+    def _verify_shapes(self, kind: CollectiveKind, scope: Scope, n: int) -> None:
+        """What the kind makes of shapes for groups of `n` (NKC033, NKC036, NKC054, NKC058); one dtype for a source and
+        its destination (NKC032)."""
+        per_dst = len(self.srcs) // len(self.dsts)
+        for index, src in enumerate(self.srcs):
+            dst = self.dsts[index // per_dst]
+            same_dtype(self, scope, src, dst)
+            match kind:
+                case CollectiveKind.AllGather if self.broadcast_sizes:
+                    check_broadcast(self, src.shape, dst.shape, self.broadcast_sizes, n)
+                case CollectiveKind.AllGather:
+                    check_scaled(self, dst.shape, src.shape, self._dim(), n, "dst")
+                case CollectiveKind.ReduceScatter:
+                    check_divides(self, src.shape, self._dim(), n, "src")
+                    check_scaled(self, src.shape, dst.shape, self._dim(), n, "src")
+                case CollectiveKind.AllToAll:
+                    check_exchanged(self, src.shape, dst.shape, self.split_dim or 0, self.concat_dim or 0, n)
+                case CollectiveKind.AllToAllV:
+                    if self.metadata is None:
+                        fail("NKC034", inst=self.label, expected="one", what="metadata tensor", found=0, loc=self.loc)
+                    check_metadata(self, scope, self.metadata, dst, n, self.has_rdispls)
+                case _:
+                    if src.shape != dst.shape:
+                        check_equal_shapes(self, (src,), (dst,))
+
+    def _dim(self) -> int:
+        return 1 if self.cc_dim is CollectiveDimension.Free else 0
 
     def _verify_arity(self, kind: CollectiveKind) -> None:
         srcs, dsts = len(self.srcs), len(self.dsts)
-        if kind is CollectiveKind.SendRecvCCE:
-            if dsts != 1 or srcs != len(self.recv_from_rank):
-                fail("BIR026", loc=self.loc)
+        if kind in LOCAL_KINDS:
+            if srcs < 1 or dsts != 1 or srcs != len(self.recv_from_rank):
+                fail("BIR026", operand="recv_from_rank", loc=self.loc)
         elif kind is CollectiveKind.PermuteReduceImplicit:
             if dsts < 1 or srcs != 2 * dsts:
                 fail("XCG877", kind=kind.value, num_arguments=srcs, num_outputs=dsts, loc=self.loc)
@@ -268,7 +321,7 @@ class InstCoreBarrier(Inst, frozen=True, kw_only=True):
         if scope.target.arch < 30:
             fail("BIR530", opcode="CoreBarrier", arch=scope.target.arch, min_arch=30, loc=self.loc)
         expected = tuple(range(scope.world.lnc))
-        if not self.cores or not set(self.cores) <= set(expected):
+        if scope.core not in self.cores or not set(self.cores) <= set(expected):
             fail("NKC085", found=list(self.cores), expected=list(expected), operand="cores", loc=self.loc)
 
 

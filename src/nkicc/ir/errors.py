@@ -143,7 +143,7 @@ CATALOGUE: dict[str, Entry] = {
         "grid has {grid} core(s), LNC is {lnc}", "Launch the kernel on grid [{lnc}] or run it with lnc={grid}."
     ),
     "NKC012": Entry("{what} is an instruction of the {level} level, the program is at the {expected} level"),
-    "NKC013": Entry("pass pipeline: {why}", "`nkicc lower --help` lists the passes."),
+    "NKC013": Entry("pass pipeline: {why}", "`nkicc lower --list-passes` lists the passes."),
     "NKC014": Entry("lnc must be 1 or 2 and ranks at least 1, got lnc={lnc}, ranks={ranks}"),
     "NKC015": Entry(
         "SPMD grid with multi neuron cores is not supported on {target}", "Use lnc=1 or target trn2.", _DOWN
@@ -287,7 +287,8 @@ CATALOGUE: dict[str, Entry] = {
         "{inst} depends on {name!r}, which no earlier instruction of this core bears",
         "Name the instruction it waits for.",
     ),
-    "NKC089": Entry(
+    # --- the front door ----------------------------------------------------------------------------------------------
+    "NKC110": Entry(
         "register {name!r} has a value only when the program runs",
         "Python can neither branch on it nor compute with it: use it as an offset, or load it from a table.",
         _ISA,
@@ -370,13 +371,14 @@ CATALOGUE: dict[str, Entry] = {
         _DOWN,
     ),
     "LLC019": Entry(
-        "Expected one input and one output for local collective, but got {arg_count} arguments and {out_count} outputs.",
+        "Expected one input and one output for local collective, but got {arg_count} arguments and {out_count} "
+        "outputs.",
         "",
         _DOWN,
     ),
     "LLC020": Entry(
-        "Expected local collective to share input dimension {expected_arg_dims}, but core {core_id} has input dimension "
-        "{actual_arg_dims}.",
+        "Expected local collective to share input dimension {expected_arg_dims}, but core {core_id} has input "
+        "dimension {actual_arg_dims}.",
         "",
         _DOWN,
     ),

@@ -207,23 +207,7 @@ class AlltoAllOp(CollectiveComputeOp, frozen=True, kw_only=True):
         only_hbm(self, scope, "AllToAll")
         n = len(self.replica_groups[0])
         for src, dst in zip(self.srcs, self.dsts, strict=True):
-            check_divides(self, src.shape, self.split_dimension, n, "src")
-            expected = list(src.shape)
-            expected[self.split_dimension] //= n
-            if self.concat_dimension >= len(expected):
-                fail("NKC054", inst=self.label, name="concat_dimension", found=self.concat_dimension, loc=self.loc)
-            expected[self.concat_dimension] *= n
-            if dst.shape != tuple(expected):
-                fail(
-                    "NKC033",
-                    inst=self.label,
-                    what="dst",
-                    found=dst.shape,
-                    expected=tuple(expected),
-                    why=f"(src {src.shape}, {n} ranks)",
-                    operand="dsts",
-                    loc=self.loc,
-                )
+            check_exchanged(self, src.shape, dst.shape, self.split_dimension, self.concat_dimension, n)
 
 
 class AlltoAllVOp(CollectiveComputeOp, frozen=True, kw_only=True):
@@ -259,40 +243,7 @@ class AlltoAllVOp(CollectiveComputeOp, frozen=True, kw_only=True):
         self.check_zip(scope)
         only_hbm(self, scope, "AllToAllV")
         self.metadata.verify(scope.tensor(self.metadata), operand="metadata", loc=self.loc)
-        n, rows = len(self.replica_groups[0]), 4 if self.has_rdispls else 3
-        shape = self.metadata.shape
-        if len(shape) < 2 or shape[-1] != n or not rows <= shape[-2] <= 4:
-            fail(
-                "NKC033",
-                inst=self.label,
-                what="metadata",
-                found=shape,
-                expected=(rows, n),
-                why="(rows, group size)",
-                operand="metadata",
-                loc=self.loc,
-            )
-        if scope.dtype(self.metadata) not in (DType.uint32, DType.int32):
-            fail(
-                "NKC035",
-                inst=self.label,
-                what="metadata dtype",
-                found=scope.dtype(self.metadata).value,
-                permitted="uint32",
-                operand="metadata",
-                loc=self.loc,
-            )
-        if self.dsts[0].size % n:
-            fail(
-                "NKC036",
-                inst=self.label,
-                what="dst",
-                extent=self.dsts[0].size,
-                dim=0,
-                size=n,
-                operand="dsts",
-                loc=self.loc,
-            )
+        check_metadata(self, scope, self.metadata, self.dsts[0], len(self.replica_groups[0]), self.has_rdispls)
 
 
 class BroadcastOp(CollectiveComputeOp, frozen=True, kw_only=True):
@@ -306,38 +257,9 @@ class BroadcastOp(CollectiveComputeOp, frozen=True, kw_only=True):
         self.check_bypass()
         scope.check_groups(self.replica_groups, self.label, self.loc, equal=True)
         self.check_zip(scope)
-        n, sizes = len(self.replica_groups[0]), self.broadcast_sizes
-        if len(sizes) != n or not any(sizes):
-            fail(
-                "NKC058",
-                inst=self.label,
-                found=list(sizes),
-                expected=f"{n} extents, one per member, not all zero",
-                operand="broadcast_sizes",
-                loc=self.loc,
-            )
+        n = len(self.replica_groups[0])
         for src, dst in zip(self.srcs, self.dsts, strict=True):
-            if max(sizes) > src.shape[0]:
-                fail(
-                    "NKC058",
-                    inst=self.label,
-                    found=list(sizes),
-                    expected=f"extents of at most {src.shape[0]}, src's dim 0",
-                    operand="broadcast_sizes",
-                    loc=self.loc,
-                )
-            expected = (sum(sizes), *src.shape[1:])
-            if dst.shape != expected:
-                fail(
-                    "NKC033",
-                    inst=self.label,
-                    what="dst",
-                    found=dst.shape,
-                    expected=expected,
-                    why="(the sum of broadcast_sizes rows)",
-                    operand="dsts",
-                    loc=self.loc,
-                )
+            check_broadcast(self, src.shape, dst.shape, self.broadcast_sizes, n)
 
 
 class CollectivePermuteOp(CollectiveOp, frozen=True, kw_only=True):
@@ -377,7 +299,7 @@ class TiledCollectivePermuteOp(CollectiveOp, frozen=True, kw_only=True):
     @property
     def is_implicit(self) -> bool:
         """Whether groups route it."""
-        return bool(self.replica_groups)
+        return bool(self.replica_groups) or self.channel_id is not None
 
     def reads(self) -> Operands:
         return self.srcs
@@ -395,13 +317,13 @@ class TiledCollectivePermuteOp(CollectiveOp, frozen=True, kw_only=True):
                 permitted="one of the two",
                 loc=self.loc,
             )
-        if self.channel_id is None:
-            scope.check_pairs(self.src_tgt_pairs, self.label, self.loc)
-        else:
+        if self.is_implicit:
             scope.check_groups(self.replica_groups, self.label, self.loc, equal=False)
             check_channel(self, self.channel_id, self.num_channels)
+        else:
+            scope.check_pairs(self.src_tgt_pairs, self.label, self.loc)
         check_permute(self, scope, self.srcs, self.dsts, self.dtype)
-        if self.channel_id is None:
+        if not self.is_implicit:
             only_hbm(self, scope, "Permute")
 
 
@@ -576,7 +498,11 @@ class CoreBarrierOp(Inst, frozen=True, kw_only=True):
         if scope.target.arch < 30:
             fail("BIR530", opcode="CoreBarrier", arch=scope.target.arch, min_arch=30, loc=self.loc)
         expected = tuple(range(scope.world.lnc))
-        if not self.cores or len(set(self.cores)) != len(self.cores) or not set(self.cores) <= set(expected):
+        if (
+            scope.core not in self.cores
+            or len(set(self.cores)) != len(self.cores)
+            or not set(self.cores) <= set(expected)
+        ):
             fail("NKC085", found=list(self.cores), expected=list(expected), operand="cores", loc=self.loc)
 
 
@@ -683,7 +609,7 @@ def check_dim(inst: Inst, name: str, value: object) -> None:
 def check_equal_shapes(inst: Inst, srcs: Operands, dsts: Operands) -> None:
     """NKC033 unless each dst has its src's shape."""
     for src, dst in zip(srcs, dsts, strict=True):
-        if src.shape != dst.shape:
+        if src.pattern != dst.pattern and src.shape != dst.shape:
             fail(
                 "NKC033",
                 inst=inst.label,
@@ -719,6 +645,90 @@ def check_scaled(inst: Inst, large: tuple[int, ...], small: tuple[int, ...], dim
             operand=what,
             loc=inst.loc,
         )
+
+
+def check_exchanged(inst: Inst, src: tuple[int, ...], dst: tuple[int, ...], split: int, concat: int, n: int) -> None:
+    """All-to-all: `src` cut into n along `split` (NKC036), chunks joined along `concat`, gives the shape `dst` (NKC033).
+    NKC054 for a dimension that src does not have."""
+    for name, dim in (("split_dimension", split), ("concat_dimension", concat)):
+        if dim >= len(src):
+            fail("NKC054", inst=inst.label, name=name, found=dim, operand=name, loc=inst.loc)
+    check_divides(inst, src, split, n, "src")
+    expected = list(src)
+    expected[split] //= n
+    expected[concat] *= n
+    if dst != tuple(expected):
+        fail(
+            "NKC033",
+            inst=inst.label,
+            what="dst",
+            found=dst,
+            expected=tuple(expected),
+            why=f"(src {src}, {n} ranks)",
+            operand="dsts",
+            loc=inst.loc,
+        )
+
+
+def check_broadcast(inst: Inst, src: tuple[int, ...], dst: tuple[int, ...], sizes: tuple[int, ...], n: int) -> None:
+    """`sizes` has one extent per member, not all zero, none above src's dim 0 (NKC058); dst holds their sum (NKC033)."""
+    expected_sizes = ""
+    if len(sizes) != n or not any(sizes):
+        expected_sizes = f"{n} extents, one per member, not all zero"
+    elif max(sizes) > src[0]:
+        expected_sizes = f"extents of at most {src[0]}, src's dim 0"
+    if expected_sizes:
+        fail(
+            "NKC058",
+            inst=inst.label,
+            found=list(sizes),
+            expected=expected_sizes,
+            operand="broadcast_sizes",
+            loc=inst.loc,
+        )
+    expected = (sum(sizes), *src[1:])
+    if dst != expected:
+        fail(
+            "NKC033",
+            inst=inst.label,
+            what="dst",
+            found=dst,
+            expected=expected,
+            why="(the sum of broadcast_sizes rows)",
+            operand="dsts",
+            loc=inst.loc,
+        )
+
+
+def check_metadata(
+    inst: Inst, scope: Scope, metadata: AccessPattern, dst: AccessPattern, n: int, has_rdispls: bool
+) -> None:
+    """The table of a variable all-to-all has 3 (with displacements 4) rows of n columns (NKC033) of uint32 (NKC035);
+    dst has n equal slots (NKC036)."""
+    rows, shape = 4 if has_rdispls else 3, metadata.shape
+    if len(shape) < 2 or shape[-1] != n or not rows <= shape[-2] <= 4:
+        fail(
+            "NKC033",
+            inst=inst.label,
+            what="metadata",
+            found=shape,
+            expected=(rows, n),
+            why="(rows, group size)",
+            operand="metadata",
+            loc=inst.loc,
+        )
+    if scope.dtype(metadata) not in (DType.uint32, DType.int32):
+        fail(
+            "NKC035",
+            inst=inst.label,
+            what="metadata dtype",
+            found=scope.dtype(metadata).value,
+            permitted="uint32",
+            operand="metadata",
+            loc=inst.loc,
+        )
+    if dst.size % n:
+        fail("NKC036", inst=inst.label, what="dst", extent=dst.size, dim=0, size=n, operand="dsts", loc=inst.loc)
 
 
 def check_permute(inst: Inst, scope: Scope, srcs: Operands, dsts: Operands, dtype: DType | None) -> None:

@@ -132,6 +132,12 @@ def verify_program(module: Module, program: Program) -> None:
     """One program of a module: cores, tensors, levels, instructions."""
     if len(program.cores) != module.world.lnc:
         fail("NKC011", grid=len(program.cores), lnc=module.world.lnc)
+    shared = {tensor.name: tensor for tensor in program.tensors}
+    for name in (*program.inputs, *[view.tensor for view in program.outputs]):
+        if name not in shared:
+            fail("NKC023", name=name, hint="Inputs and outputs are tensors of the program, not of a core.")
+    for view in program.outputs:
+        view.verify(shared[view.tensor], operand="output")
     for rank in program.ranks:
         Scope(module.world, module.target, {}).check_rank(rank, "ranks", None)
     for core, part in enumerate(program.cores):
@@ -149,11 +155,6 @@ def verify_program(module: Module, program: Program) -> None:
                 )
             seen[tensor.name] = tensor
         scope = program.scope(module, core)
-        for name in program.inputs:
-            if name not in seen:
-                fail("NKC023", name=name, core=core)
-        for view in program.outputs:
-            view.verify(scope.tensor(view), operand="output")
         for inst in walk(part.body):
             level = _LEVEL_OF.get(type(inst), module.level)
             if level is not module.level:
