@@ -141,6 +141,13 @@ def test_lower_prints_bir(cli: Cli, kernel: Path) -> None:
     assert "kind=AllReduce" in done.out
 
 
+def test_the_path_decides_what_codegen_writes(cli: Cli, kernel: Path) -> None:
+    loop, klr = (cli("lower", kernel, *GIVEN, "--passes", "codegen", "--path", path).out for path in ("loop", "klr"))
+    assert "stream_id=0" in loop
+    assert "stream_id" not in klr
+    assert cli("run", kernel, *GIVEN, "--path", "klr").out == cli("run", kernel, *GIVEN).out
+
+
 def test_output_files_and_stages_give_the_same_program(cli: Cli, kernel: Path, tmp_path: Path) -> None:
     penguin, bir = tmp_path / "penguin.json", tmp_path / "bir.json"
     assert cli("build", kernel, *GIVEN, "--json", "-o", penguin) == (0, "", "")

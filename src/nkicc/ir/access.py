@@ -22,6 +22,9 @@ from .types import DType, Loc, Memory, RegisterName
 
 __all__ = ["AccessPattern", "Register", "Remote", "Tensor"]
 
+#: No device has HBM for a larger tensor; a million ranks of it still have a size that NumPy can count.
+MAX_TENSOR_BYTES = 1 << 40
+
 
 class Remote(Struct, frozen=True, forbid_unknown_fields=True):
     """The tensor of the same name space that an alias stands for: `tensor` of the rank's core `core`."""
@@ -60,9 +63,11 @@ class Tensor(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
         return AccessPattern(self.name, dense_pattern(self.shape))
 
     def verify(self) -> None:
-        """Refuse empty shapes (NKC020) and more than 128 partitions (NKC021)."""
+        """Refuse empty shapes (NKC020), absurd sizes (NKC106) and more than 128 partitions (NKC021)."""
         if not self.shape or any(type(n) is not int or n < 1 for n in self.shape):
             fail("NKC020", name=self.name, shape=self.shape, loc=self.loc)
+        if self.size * self.dtype.size > MAX_TENSOR_BYTES:
+            fail("NKC106", need=self.size * self.dtype.size, have=MAX_TENSOR_BYTES, loc=self.loc)
         if not self.memory.is_hbm and self.shape[0] > 128:
             fail("NKC021", name=self.name, partitions=self.shape[0], memory=self.memory.value, loc=self.loc)
 

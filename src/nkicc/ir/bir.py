@@ -199,8 +199,8 @@ class InstCollectiveCompute(Inst, frozen=True, kw_only=True):
         return self.dsts if self.metadata is None or self.recv_counts_known else (*self.dsts, self.metadata)
 
     def verify(self, scope: Scope) -> None:
-        """The device verifier's operand rules: arity (BIR026, XCG876, XCG877), reduce op (BIR066), groups (BIR113, NKC04x);
-        and the shapes and dtypes that the kind needs."""
+        """The device verifier's operand rules: arity (BIR026, XCG876, XCG877), reduce op (BIR066), groups (BIR113,
+        NKC04x); and the shapes and dtypes that the kind needs."""
         kind, groups, op = self.cc_channel.kind, self.cc_channel.replica_groups, self.cc_channel.op
         verify_operands(self, scope)
         if (op in COMMUTATIVE_REDUCERS) != (kind in REDUCING_KINDS) or (
@@ -211,7 +211,7 @@ class InstCollectiveCompute(Inst, frozen=True, kw_only=True):
             fail("NKC052", loc=self.loc)
         self._verify_arity(kind)
         if self.is_local:
-            self._verify_local(kind, scope)
+            self._verify_local(scope)
             return
         if kind in LOCAL_KINDS:
             fail("NKC035", inst=self.label, what="is_local", found=False, permitted="true", loc=self.loc)
@@ -232,13 +232,16 @@ class InstCollectiveCompute(Inst, frozen=True, kw_only=True):
                 check_dim(self, name, getattr(self, name))
         self._verify_shapes(kind, scope, len(groups[0]) if groups else 1)
 
-    def _verify_local(self, kind: CollectiveKind, scope: Scope) -> None:
-        """A transfer inside a rank names cores of that rank (NKC070)."""
+    def _verify_local(self, scope: Scope) -> None:
+        """A transfer inside a rank names cores of that rank (NKC070) and moves equal shapes (NKC033)."""
         check_local(self, scope)
         for core in self.recv_from_rank:
             check_core(self, scope, "recv_from_rank", core)
         for core in self.send_to_rank:
             check_core(self, scope, "send_to_rank", core)
+        for src in self.srcs:
+            same_dtype(self, scope, src, self.dsts[0])
+            check_equal_shapes(self, (src,), self.dsts[:1])
 
     def _verify_shapes(self, kind: CollectiveKind, scope: Scope, n: int) -> None:
         """What the kind makes of shapes for groups of `n` (NKC033, NKC036, NKC054, NKC058); one dtype for a source and

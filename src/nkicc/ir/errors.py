@@ -253,7 +253,6 @@ CATALOGUE: dict[str, Entry] = {
     "NKC060": Entry("cannot use indirect indexing access with the current NKI API for {operands}", "", _SEED),
     "NKC061": Entry("{inst}: dtype {dtype} differs from the operands' {operand_dtype}", "Leave dtype out or match it."),
     "NKC062": Entry("{inst}: the tiles of one operand must be equal views of one tensor at a constant distance"),
-    "NKC063": Entry("{inst}: destination {name!r} overlaps source", "Use a destination of its own."),
     "NKC064": Entry(
         "Invalid iteration_id or channel_id for CCGetRankExpr!", "Both are integers and count from 0.", _DOWN
     ),
@@ -324,25 +323,6 @@ CATALOGUE: dict[str, Entry] = {
     "BIR436": Entry(
         "Fine grained InstCollectiveCompute cannot enter as coalesced, this is an internal feature, "
         "violation: {name}, {kind}.",
-        "",
-        _DOWN,
-    ),
-    "BIR438": Entry(
-        "CCE DMA instructions must have at most {limit} arguments after legalization, violation: {name} with "
-        "{count} arguments.",
-        "",
-        _DOWN,
-    ),
-    "BIR450": Entry("GPSIMDSB2SB is only available for LNC=2", "", _DOWN),
-    "BIR451": Entry("GPSIMDSB2SB is only available in trn2 and later", "", _DOWN),
-    "BIR452": Entry("GPSIMDSB2SB cannot be used to cast", "", _DOWN),
-    "BIR453": Entry("GPSIMDSB2SB can only move data between access patterns of the same size", "", _DOWN),
-    "BIR454": Entry("GPSIMDSB2SB access patterns must have a valid number of dimensions", "", _DOWN),
-    "BIR455": Entry("GPSIMDSB2SB can only move data between SBs", "", _DOWN),
-    "BIR456": Entry("GPSIMDSB2SB does not support dynamic access patterns", "", _DOWN),
-    "BIR460": Entry(
-        "GPSIMDSB2SB can only transfer less than {max_bpp} bytes/partition, but is trying to transfer {bpp} "
-        "bytes/partition{maybe_overhead}",
         "",
         _DOWN,
     ),

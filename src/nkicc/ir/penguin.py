@@ -648,8 +648,8 @@ def check_scaled(inst: Inst, large: tuple[int, ...], small: tuple[int, ...], dim
 
 
 def check_exchanged(inst: Inst, src: tuple[int, ...], dst: tuple[int, ...], split: int, concat: int, n: int) -> None:
-    """All-to-all: `src` cut into n along `split` (NKC036), chunks joined along `concat`, gives the shape `dst` (NKC033).
-    NKC054 for a dimension that src does not have."""
+    """All-to-all: `src` cut into n along `split` (NKC036), chunks joined along `concat`, gives the shape `dst`
+    (NKC033). NKC054 for a dimension that src does not have."""
     for name, dim in (("split_dimension", split), ("concat_dimension", concat)):
         if dim >= len(src):
             fail("NKC054", inst=inst.label, name=name, found=dim, operand=name, loc=inst.loc)
@@ -671,7 +671,8 @@ def check_exchanged(inst: Inst, src: tuple[int, ...], dst: tuple[int, ...], spli
 
 
 def check_broadcast(inst: Inst, src: tuple[int, ...], dst: tuple[int, ...], sizes: tuple[int, ...], n: int) -> None:
-    """`sizes` has one extent per member, not all zero, none above src's dim 0 (NKC058); dst holds their sum (NKC033)."""
+    """`sizes` has one extent per member, not all zero, none above src's dim 0 (NKC058); dst holds their sum
+    (NKC033)."""
     expected_sizes = ""
     if len(sizes) != n or not any(sizes):
         expected_sizes = f"{n} extents, one per member, not all zero"

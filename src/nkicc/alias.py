@@ -1,0 +1,31 @@
+"""`nkicc.activate()`: let `import nki` mean nkicc's front door."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+from nkicc.ir.errors import fail
+
+__all__ = ["activate"]
+
+_OURS = "nkicc.nki"
+
+
+def activate(replace: bool = False) -> None:
+    """Make `nki` and its modules importable, backed by nkicc. Calling it again changes nothing.
+
+    NKC016 if another `nki` is installed, unless `replace` asks to shadow it in this process.
+    """
+    ours = importlib.import_module(_OURS)
+    if sys.modules.get("nki") is ours:
+        return
+    foreign = [name for name in sys.modules if name == "nki" or name.startswith("nki.")]
+    if not replace and (foreign or importlib.util.find_spec("nki") is not None):
+        fail("NKC016", name="nki")
+    for name in foreign:
+        del sys.modules[name]
+    # All of them: a module of ours that is left out would be imported a second time under the other name.
+    for name, module in list(sys.modules.items()):
+        if name == _OURS or name.startswith(f"{_OURS}."):
+            sys.modules[name.removeprefix("nkicc.")] = module

@@ -1,0 +1,3 @@
+from nkicc.cli import main
+
+main()

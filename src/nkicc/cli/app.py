@@ -1,0 +1,72 @@
+"""The commands as one application, and what becomes of anything that they raise."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+from typer.exceptions import TyperException
+from typer.main import get_command
+
+from . import build, lower, run
+
+__all__ = ["app", "invoke"]
+
+app = typer.Typer(
+    name="nkicc",
+    help="Build, lower, check and run the collectives of NKI kernels on any number of simulated ranks.",
+    add_completion=False,
+    rich_markup_mode=None,
+)
+app.command("run")(run.run)
+app.command("build")(build.build)
+app.command("lower")(lower.lower)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"nkicc {version('nkicc')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def invoke(args: list[str]) -> int:
+    """Run the command line `args` and return the exit code: 0 done, 1 a fault in the user's program, 2 bad usage.
+
+    Nothing escapes: a refusal is printed once, on stderr, or with `--json` as `{"error": …}` on stdout.
+    """
+    try:
+        code = _dispatch(args)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Python flushes stdout once more on exit; the reader is gone, so let that go nowhere.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _dispatch(args: list[str]) -> int:
+    try:
+        code = get_command(app).main(args or ["--help"], prog_name="nkicc", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        from .errors import report
+
+        return report(error, usage=isinstance(error, TyperException), as_json="--json" in args)

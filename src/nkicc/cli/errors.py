@@ -1,0 +1,79 @@
+"""How a refusal looks: code, message, where, the guilty source line, what to do."""
+
+from __future__ import annotations
+
+import json
+import linecache
+import os
+import traceback
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from nkicc.ir.errors import NkiccError, fail
+
+__all__ = ["USAGE", "report"]
+
+#: Codes of bad usage (exit code 2); every other code is a finding in the user's program (exit code 1).
+USAGE = frozenset({"NKC001", "NKC002", "NKC003", "NKC004", "NKC006", "NKC007", "NKC013", "NKC014", "NKC016"})
+
+
+def report(error: Exception, *, usage: bool, as_json: bool) -> int:
+    """Print `error` and return the exit code. `usage`: it came from the parser of the command line."""
+    if not isinstance(error, NkiccError):
+        error = _refusal(error, usage)
+    if as_json:
+        print(json.dumps({"error": error.to_json()}))
+    else:
+        Console(stderr=True, soft_wrap=True, highlight=False).print(render(error))
+    return 2 if error.code in USAGE else 1
+
+
+def render(error: NkiccError) -> Text:
+    """The error for a terminal."""
+    text = Text.assemble((f"error[{error.code}]", "bold red"), ": ", (error.message, "bold"))
+    where = error.where()
+    if error.loc is not None:
+        function = f" in {error.loc.function}" if error.loc.function else ""
+        text.append(f"\n  at {_relative(error.loc.file)}:{error.loc.line}{function}")
+        where = f" [{where}]" if where else ""
+    elif where:
+        where = f"\n  at {where}"
+    text.append(where)
+    line = linecache.getline(error.loc.file, error.loc.line).strip() if error.loc is not None else ""
+    if error.loc is not None and line:
+        number = str(error.loc.line)
+        text.append(f"\n  {number} | ", "blue").append(line)
+        text.append(f"\n  {' ' * len(number)} | ", "blue").append("^" * min(len(line), 100), "red")
+    for note in error.notes:
+        text.append("\n  note: ", "cyan").append(note)
+    if error.hint:
+        text.append("\n  help: ", "green").append(error.hint)
+    return text
+
+
+def _relative(file: str) -> str:
+    """The shorter of the absolute and the relative path."""
+    try:
+        return min(os.path.relpath(file), file, key=len) if Path(file).is_absolute() else file
+    except (ValueError, OSError):
+        return file
+
+
+def _refusal(error: Exception, usage: bool) -> NkiccError:
+    """The NkiccError for anything else: what the parser refuses (NKC006), or a fault of nkicc itself."""
+    try:
+        if usage:
+            option = getattr(error, "option_name", None) or getattr(error, "param_hint", None)
+            param = getattr(error, "param", None)
+            if option is None and param is not None:
+                option = param.opts[-1] if param.param_type_name == "option" else param.metavar
+            fail("NKC006", option=option or "nkicc", why=str(getattr(error, "message", "") or error).rstrip("."))
+        if isinstance(error, MemoryError):
+            fail("NKC106", need="more", have="what this machine has", cause=error)
+        if os.environ.get("NKICC_DEBUG") == "1":
+            traceback.print_exception(error)
+        fail("NKC-internal", kind=type(error).__name__, text=error)
+    except NkiccError as refusal:
+        return refusal

@@ -1,0 +1,110 @@
+"""FILE[:KERNEL]: a kernel out of a Python file, or a module out of JSON."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from msgspec import Struct
+
+import nkicc
+from nkicc.ir.errors import NkiccError, fail
+from nkicc.ir.program import Module
+from nkicc.ir.types import Loc
+
+__all__ = ["KernelFile", "load", "users_code"]
+
+
+class KernelFile(Struct, frozen=True):
+    """A kernel with what its file defines beside it: `inputs(rank, ranks)` gives the arguments of a rank by name,
+    `golden(rank, ranks)` what the kernel must return there."""
+
+    name: str
+    kernel: Callable[..., Any]
+    inputs: Callable[[int, int], dict[str, Any]] | None = None
+    golden: Callable[[int, int], Any] | None = None
+
+
+def load(spec: str) -> KernelFile | Module:
+    """Read `FILE[:KERNEL]`. A file that ends in .py is Python, anything else is JSON.
+
+    NKC001: the file cannot be read. NKC002: it is no program. NKC003, NKC004: kernel unknown or ambiguous. NKC017: the
+    file raised while it was imported.
+    """
+    file, _, kernel = spec.rpartition(":") if ":" in spec and not Path(spec).exists() else (spec, "", "")
+    path = Path(file)
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        fail("NKC001", file=file, why=getattr(error, "strerror", None) or str(error), cause=error)
+    if path.suffix == ".py":
+        return _kernel_file(_import(path.resolve()), file, kernel)
+    if kernel:
+        fail("NKC003", file=file, kernel=kernel, available="a program in JSON, which has no kernels")
+    return Module.from_json(data, file=file)
+
+
+@contextmanager
+def users_code(what: str, file: str) -> Iterator[None]:
+    """Turn whatever the user's own Python raises into NKC017 with the innermost line of `file`."""
+    try:
+        yield
+    except NkiccError:
+        raise
+    except (Exception, SystemExit) as error:
+        line = error.lineno if isinstance(error, SyntaxError) and error.filename == file else None
+        for frame in traceback.extract_tb(error.__traceback__):
+            if frame.filename == file:
+                line = frame.lineno
+        text = error.msg if isinstance(error, SyntaxError) else error
+        fail(
+            "NKC017",
+            what=what,
+            kind=type(error).__name__,
+            text=text,
+            loc=Loc(file, line) if line else None,
+            cause=error,
+        )
+
+
+def _import(path: Path) -> ModuleType:
+    """The file as a module under its stem, importing from its own folder as `python FILE` would."""
+    nkicc.activate()
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    name = path.stem
+    taken = sys.modules.get(name)
+    if taken is not None and getattr(taken, "__file__", None) != str(path):
+        name = f"{name}_kernel"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        fail("NKC001", file=str(path), why="it is not a Python file")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    with users_code(path.name, str(path)):
+        spec.loader.exec_module(module)
+    return module
+
+
+def _kernel_file(module: ModuleType, file: str, wanted: str) -> KernelFile:
+    from nkicc.nki import Kernel
+
+    found = {name: value for name, value in vars(module).items() if isinstance(value, Kernel)}
+    own = {name: value for name, value in found.items() if value.__module__ == module.__name__}
+    candidates = own or found
+    available = ", ".join(candidates) or "none (a kernel is a function under @nki.jit)"
+    if wanted:
+        kernel = found.get(wanted)
+        if kernel is None:
+            fail("NKC003", file=file, kernel=wanted, available=available)
+    elif len(candidates) == 1:
+        wanted, kernel = next(iter(candidates.items()))
+    else:
+        fail("NKC004", file=file, count=len(candidates) or "no", available=available)
+    return KernelFile(wanted, kernel, getattr(module, "inputs", None), getattr(module, "golden", None))

@@ -1,0 +1,127 @@
+"""`--input NAME=SPEC`: the arguments of a kernel, rank by rank."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from nkicc.ir.errors import fail
+from nkicc.ir.types import DType
+
+__all__ = ["parse", "random_array"]
+
+#: The value of one argument on a rank; equal on all ranks where it returns one object.
+Value = Callable[[int], Any]
+
+_GENERATED = re.compile(r"(\w+)\[([\d, ]*)\](@same)?")
+
+
+def parse(options: Sequence[str], ranks: int, seed: int) -> dict[str, Value]:
+    """Each NAME=SPEC as a function of the rank. Files are read when their rank asks.
+
+    NKC006: an option is not of that form. NKC001: a file cannot be read (when called).
+    """
+    values: dict[str, Value] = {}
+    for option in options:
+        name, equals, spec = option.partition("=")
+        if not name.isidentifier() or not equals:
+            fail("NKC006", option="--input", why=f"{option!r} is not NAME=SPEC")
+        if name in values:
+            fail("NKC006", option="--input", why=f"{name!r} is given twice")
+        values[name] = _value(name, spec, ranks, seed)
+    return values
+
+
+def random_array(dtype: DType, shape: tuple[int, ...], name: str, seed: int, rank: int | None) -> np.ndarray:
+    """Reproducible data: normal deviates, or integers from -8 (unsigned: 0) to 8. `rank` None: one for all ranks."""
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode()), 0 if rank is None else rank + 1])
+    if dtype.is_float:
+        values = rng.standard_normal(shape, dtype=np.float32)
+        # The scale format holds powers of two only.
+        return (np.exp2(np.rint(values)) if dtype is DType.float8_e8m0fnu else values).astype(dtype.numpy)
+    low = 0 if dtype.value.startswith("u") else -8
+    return rng.integers(low, 8, shape, endpoint=True).astype(dtype.numpy)
+
+
+def _value(name: str, spec: str, ranks: int, seed: int) -> Value:
+    if spec.startswith("groups:"):
+        return _constant(_groups(spec.removeprefix("groups:"), ranks))
+    generated = _GENERATED.fullmatch(spec)
+    if generated:
+        return _generated(name, seed, *generated.groups())
+    if spec.endswith(".npz"):
+        fail("NKC006", option="--input", why=f"{spec} holds several arrays, name one: {spec}:key")
+    if spec.endswith(".npy") or ".npz:" in spec:
+        return _file(spec)
+    try:
+        value = ast.literal_eval(spec)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        value = spec
+    if not isinstance(value, int | float | bool | str | None) or not re.fullmatch(r"[^\[\](){}]*", spec):
+        fail(
+            "NKC006",
+            option="--input",
+            why=f"{spec!r} is neither a file, nor dtype[shape], nor groups:…, nor a constant",
+        )
+    return _constant(value)
+
+
+def _constant(value: object) -> Value:
+    return lambda rank: value
+
+
+def _groups(text: str, ranks: int) -> object:
+    from nkicc.nki.collectives import ReplicaGroup
+
+    if text == "all":
+        return ReplicaGroup([list(range(ranks))])
+    try:
+        groups = json.loads(text)
+    except (ValueError, RecursionError):
+        groups = None
+    if not isinstance(groups, list) or not all(
+        isinstance(group, list) and all(type(rank) is int for rank in group) for group in groups
+    ):
+        fail("NKC006", option="--input", why=f"groups:{text} is not a list of lists of ranks, such as groups:[[0,1]]")
+    return ReplicaGroup(groups)
+
+
+def _generated(name: str, seed: int, dtype: str, extents: str, same: str | None) -> Value:
+    try:
+        element = DType.of(dtype)
+        shape = tuple(int(extent) for extent in extents.split(","))
+    except (TypeError, ValueError):
+        fail("NKC006", option="--input", why=f"{dtype}[{extents}] is not a data type with a shape")
+    if same:
+        value = cache(lambda: random_array(element, shape, name, seed, None))
+        return lambda rank: value()
+    return lambda rank: random_array(element, shape, name, seed, rank)
+
+
+def _file(pattern: str) -> Value:
+    if "{rank}" in pattern:
+        return lambda rank: _read(pattern.replace("{rank}", str(rank)))
+    value = cache(lambda: _read(pattern))
+    return lambda rank: value()
+
+
+def _read(spec: str) -> np.ndarray:
+    file, _, key = spec.partition(".npz:")
+    path = f"{file}.npz" if key else spec
+    try:
+        if not key:
+            return np.load(path, allow_pickle=False)
+        with np.load(path, allow_pickle=False) as archive:
+            return archive[key]
+    except KeyError as error:
+        fail("NKC001", file=path, why=f"it has no array {key!r}", cause=error)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        fail("NKC001", file=path, why=getattr(error, "strerror", None) or str(error), cause=error)

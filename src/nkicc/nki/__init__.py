@@ -1,0 +1,14 @@
+"""The front door: what a kernel imports as `nki` once `nkicc.activate()` has been called."""
+
+from __future__ import annotations
+
+from . import collectives, dtype, isa, language, typing
+from .kernel import Kernel, jit
+from .missing import refuse_unknown
+
+__all__ = ["Kernel", "__version__", "collectives", "dtype", "isa", "jit", "language", "typing"]
+
+#: The NKI release whose signatures this follows; those of earlier and later ones are accepted where they differ.
+__version__ = "0.6.0"
+
+__getattr__ = refuse_unknown("nki")
