@@ -14,6 +14,8 @@ that allocation of the arguments does not count. The best of a few repetitions i
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import json
 import time
 from collections.abc import Callable
@@ -38,6 +40,16 @@ OPERATIONS = 20_000
 REPEATS = 16
 
 Build = Callable[[NeuronCodegen], object]
+
+
+def keep_memory() -> None:
+    """Have glibc reuse freed memory instead of returning it: fresh pages of 256 MiB cost more than what is measured, and
+    not the same twice."""
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        m_trim_threshold, m_mmap_max = -1, -4
+        libc.mallopt(m_mmap_max, 0)
+        libc.mallopt(m_trim_threshold, 2**31 - 1)
 
 
 def best(call: Callable[[], object], times: int = 3) -> float:
@@ -182,6 +194,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="print JSON")
     as_json = parser.parse_args().json
+    keep_memory()
     rates = operations_per_second()
     copies = copies_per_collective()
     small = microseconds_per_instruction()

@@ -19,7 +19,7 @@ from .base import Inst, Scope
 from .errors import fail
 from .types import RegisterName, Target, World
 
-__all__ = ["BIR", "ISA", "PENGUIN", "Core", "InstLoop", "Instruction", "Level", "Module", "Program", "walk"]
+__all__ = ["BIR", "PENGUIN", "Core", "InstLoop", "Instruction", "Level", "Module", "Program", "walk"]
 
 VERSION = 1
 
@@ -39,12 +39,6 @@ class InstLoop(Inst, frozen=True, kw_only=True):
     body: tuple[Instruction, ...]
 
 
-#: The kernel's own instructions, found at both levels.
-ISA = (
-    isa.InstActivation | isa.InstDMACopy | isa.InstDMATranspose | isa.InstIota | isa.InstMatmul | isa.InstMemset
-    | isa.InstRegisterLoad | isa.InstRegisterMove | isa.InstRegisterStore | isa.InstTensorCopy | isa.InstTensorReduce
-    | isa.InstTensorScalar | isa.InstTensorTensor | isa.InstTranspose | InstLoop
-)  # fmt: skip
 PENGUIN = (
     penguin.AllGatherOp | penguin.AllReduceOp | penguin.AlltoAllOp | penguin.AlltoAllVOp | penguin.Barrier
     | penguin.BroadcastOp | penguin.CollectivePermuteOp | penguin.CollectivePermuteReduceOp | penguin.CoreBarrierOp
@@ -56,7 +50,7 @@ BIR = (
     bir.InstCollectiveCompute | bir.InstCollectiveRecv | bir.InstCollectiveSend | bir.InstCoreBarrier
     | bir.InstGPSIMDSB2SB | bir.InstGetCurProcessingRankID | bir.InstGetGlobalRankId
 )  # fmt: skip
-Instruction = Union[ISA, PENGUIN, BIR]  # noqa: UP007
+Instruction = Union[isa.ISA, InstLoop, PENGUIN, BIR]  # noqa: UP007
 
 _LEVEL_OF: dict[type, Level] = dict.fromkeys(get_args(PENGUIN), Level.penguin) | dict.fromkeys(get_args(BIR), Level.bir)
 

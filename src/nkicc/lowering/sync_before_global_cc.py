@@ -28,6 +28,7 @@ def sync_before_global_cc(module: Module, options: object = None) -> Module:
 
 def _sync(bodies: list[Body]) -> list[Body]:
     cores = len(bodies)
+    everyone = tuple(range(cores))
     streams = [_segments(body, cores) for body in bodies]
     meetings = [[_signature(body[i]) for i in meets] for body, (meets, _) in zip(bodies, streams, strict=True)]
     if any(m != meetings[0] for m in meetings):
@@ -39,10 +40,11 @@ def _sync(bodies: list[Body]) -> list[Body]:
             continue
         for place in zip(*segment, strict=True):
             if not all(_is_synced(body, i, cores) for body, i in zip(bodies, place, strict=True)):
-                barrier = _barrier(bodies[0][place[0]], cores)
+                name = f"{bodies[0][place[0]].name}-sync"
                 for core, i in enumerate(place):
                     inst = bodies[core][i]
-                    edits[core][i] = (replace(barrier, loc=inst.loc), inst)
+                    barrier = InstCoreBarrier(name=name, cores=everyone, loc=inst.loc)
+                    edits[core][i] = (barrier, inst)
     for place in zip(*[meets for meets, _ in streams], strict=True):
         loops = [body[i] for body, i in zip(bodies, place, strict=True)]
         if isinstance(loops[0], InstLoop) and same_trips(loops):
@@ -102,7 +104,3 @@ def _is_synced(body: Body, i: int, cores: int) -> bool:
         and previous.channel_id is not None
         and inst.channel_id == previous.channel_id + 1
     )
-
-
-def _barrier(inst: InstCollectiveCompute, cores: int) -> InstCoreBarrier:
-    return InstCoreBarrier(name=f"{inst.name}-sync", cores=tuple(range(cores)))

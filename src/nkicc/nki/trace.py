@@ -11,7 +11,7 @@ from nkicc.builder.source import refuse
 from nkicc.ir.access import Tensor
 from nkicc.ir.types import DType, Memory, Target
 
-__all__ = ["Tracer", "current", "tracing"]
+__all__ = ["Tracer", "current", "is_tracing", "tracing"]
 
 
 class Tracer:

@@ -20,8 +20,8 @@ from nkicc.ir.errors import fail
 from nkicc.ir.types import AluOp
 
 from .groups import GroupPlan, plan_groups
-from .instructions import reducer
 from .numerics import is_integer, saturate
+from .rules import reducer
 
 __all__ = ["Sink", "Transfer", "compile_collective", "fold"]
 

@@ -28,10 +28,10 @@ from nkicc.ir.errors import NkiccError, fail
 from nkicc.ir.program import InstLoop, Instruction
 
 from .collectives import Transfer, compile_collective, fold
-from .instructions import RULES, Step
 from .machine import CoreState, RankSet
 from .memory import AnyView
 from .readings import Reading, meaning, readings
+from .rules import RULES, Step
 
 __all__ = ["Scheduler"]
 
