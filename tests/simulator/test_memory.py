@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nkicc.engines import Options, Report
 from nkicc.ir.access import AccessPattern, Register
 from nkicc.ir.bir import InstGetGlobalRankId
 from nkicc.ir.errors import NkiccError
 from nkicc.ir.isa import InstDMACopy, InstIota, InstMemset, InstRegisterLoad, InstRegisterStore, InstTensorCopy
 from nkicc.ir.types import DType
-from nkicc.simulator.memory import Buffer, View
+from nkicc.simulator.machine import RankSet
+from nkicc.simulator.memory import Buffer, Lanes, Pool, View
+from nkicc.simulator.streams import Scheduler
 
 from .bir_modules import module, run, sbuf, tensor
 
@@ -32,26 +37,29 @@ def patterns(draw: st.DrawFn) -> tuple[int, AccessPattern]:
 def test_a_view_reads_the_elements_that_the_formula_names(case: tuple[int, AccessPattern], rows: int) -> None:
     size, ap = case
     content = np.arange(rows * size, dtype=np.float32).reshape(rows, size)
-    buffer = Buffer(tensor("t", (size,)), np.arange(rows))
+    buffer = Buffer(tensor("t", (size,)), np.arange(rows), Pool())
     buffer.adopt(content)
-    got = View(buffer, ap).read()
+    got = View(buffer, ap, Lanes()).read()
     for index in np.ndindex(*ap.shape):
         address = ap.offset + sum(s * i for (s, _), i in zip(ap.pattern, index, strict=True))
         assert (got[(slice(None), *index)] == content[:, address]).all()
 
 
 def test_a_reinterpreted_view_sees_the_bytes() -> None:
-    buffer = Buffer(tensor("t", (2, 4), "int32"), np.arange(3))
+    buffer = Buffer(tensor("t", (2, 4), "int32"), np.arange(3), Pool())
     content = np.arange(24, dtype=np.int32).reshape(3, 2, 4) * 1_000_003
     buffer.adopt(content)
-    got = View(buffer, AccessPattern("t", ((8, 2), (1, 8)), dtype=DType.bfloat16)).read()
+    got = View(buffer, AccessPattern("t", ((8, 2), (1, 8)), dtype=DType.bfloat16), Lanes()).read()
     assert got.dtype == ml_dtypes.bfloat16
     assert got.tobytes() == content.tobytes()
 
 
 def test_uniform_content_is_stored_once_until_a_rank_differs() -> None:
-    buffer = Buffer(tensor("t", (2, 2)), np.arange(4))
-    whole, row = View(buffer, AccessPattern("t", ((2, 2), (1, 2)))), View(buffer, AccessPattern("t", ((1, 2),)))
+    buffer = Buffer(tensor("t", (2, 2)), np.arange(4), Pool())
+    whole, row = (
+        View(buffer, AccessPattern("t", ((2, 2), (1, 2))), Lanes()),
+        View(buffer, AccessPattern("t", ((1, 2),)), Lanes()),
+    )
     whole.write(np.ones((1, 2, 2), np.float32))
     assert buffer.rows == 1
     row.write(np.arange(8, dtype=np.float32).reshape(4, 2))
@@ -65,9 +73,9 @@ def test_uniform_content_is_stored_once_until_a_rank_differs() -> None:
 
 def test_adopted_arrays_are_never_written() -> None:
     mine = np.ones((2, 4), np.float32)
-    buffer = Buffer(tensor("t", (4,)), np.arange(2))
+    buffer = Buffer(tensor("t", (4,)), np.arange(2), Pool())
     buffer.adopt(mine)
-    View(buffer, AccessPattern("t", ((1, 2),))).write(np.zeros((1, 2), np.float32))
+    View(buffer, AccessPattern("t", ((1, 2),)), Lanes()).write(np.zeros((1, 2), np.float32))
     assert (mine == 1).all()
     assert np.array_equal(buffer.tensor_value(), [[0, 0, 1, 1]] * 2)
 
@@ -204,3 +212,19 @@ def test_iota_counts_partitions_and_steps() -> None:
     (y,) = run(module(body, shared=(out,), own=(tile,), outputs=("y",))).outputs[0]
     for p, i, j in np.ndindex(3, 2, 4):
         assert y[0, p, i, j] == 5 + 100 * p + 10 * i - j
+
+
+def test_dead_tensors_hand_on_their_storage() -> None:
+    """A chain of many tiles needs the storage of two."""
+    tiles = [sbuf(f"t{i}", (128, 64)) for i in range(50)]
+    x, y = tensor("x", (128, 64)), tensor("y", (128, 64))
+    body = [InstDMACopy(dst=tiles[0].full(), srcs=(x.full(),))]
+    body += [InstTensorCopy(dst=b.full(), src=a.full()) for a, b in pairwise(tiles)]
+    body.append(InstDMACopy(dst=y.full(), srcs=(tiles[-1].full(),)))
+    built = module(tuple(body), shared=(x, y), own=tuple(tiles), inputs=("x",), outputs=("y",), ranks=3)
+    data = np.random.default_rng(0).standard_normal((3, 128, 64)).astype(np.float32)
+    machine = RankSet(built, built.programs[0], {"x": data}, Options())
+    Scheduler([machine], Report(ranks=3, lnc=1, target="trn2", programs=1)).run()
+    assert np.array_equal(machine.shared["y"].tensor_value(), data)
+    assert machine.pool.size == 2 * data.nbytes
+    assert all(buffer.data is None for buffer in machine.cores[0].own_buffers().values())

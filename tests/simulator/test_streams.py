@@ -26,9 +26,10 @@ from nkicc.ir.isa import (
     InstRegisterLoad,
     InstRegisterStore,
     InstTensorCopy,
+    InstTensorScalar,
     InstTensorTensor,
 )
-from nkicc.ir.program import Core, InstLoop, Level, Module, Program
+from nkicc.ir.program import Core, InstLoop, InstWhile, Level, Module, Program
 from nkicc.ir.types import AluOp, Loc, Target, World
 from nkicc.simulator import simulate
 
@@ -313,8 +314,79 @@ def test_a_loop_counts_and_its_bound_may_be_a_register() -> None:
     built = module(body, shared=(n, total), own=(one, acc), inputs=("n",), outputs=("t",), ranks=2)
     (got,) = run(built, n=np.full((1, 1), 5, np.int32)).outputs[0]
     assert (got == 5).all()
-    with pytest.raises(NkiccError, match="differs between ranks"):
-        run(built, n=np.array([[1], [2]], np.int32))
+    (got,) = run(built, n=np.array([[0], [3]], np.int32)).outputs[0]
+    assert got.reshape(-1).tolist() == [0, 3], "each rank turns as often as its own bound says"
+
+
+def collatz(*, collective: bool = False) -> Module:
+    """while n != 1: n = n / 2 or 3 n + 1; steps counts the turns. Ranks start at different n."""
+    n, steps, log = tensor("n", (1, 1), "int32"), tensor("steps", (1, 1), "int32"), tensor("log", (32,), "int32")
+    tiles = {name: sbuf(name, (1, 1), "int32") for name in ("v", "odd", "half", "next", "more", "s")}
+    t = {name: tile.full() for name, tile in tiles.items()}
+    ts = lambda dst, data, op, value, **kw: InstTensorScalar(dst=t[dst], data=t[data], op0=op, operand0=value, **kw)  # noqa: E731
+    turn = [
+        InstRegisterLoad(dst=Register("at"), src=t["s"]),
+        InstDMACopy(dst=AccessPattern("log", ((1, 1), (1, 1)), scalar_offset="at", indirect_stride=1), srcs=(t["v"],)),
+        ts("odd", "v", AluOp.bitwise_and, 1),
+        ts("half", "v", AluOp.arith_shift_right, 1),
+        ts("next", "v", AluOp.mult, 3, op1=AluOp.add, operand1=1),
+        InstTensorTensor(dst=t["next"], data1=t["next"], data2=t["odd"], op=AluOp.mult),
+        ts("odd", "odd", AluOp.bitwise_xor, 1),
+        InstTensorTensor(dst=t["half"], data1=t["half"], data2=t["odd"], op=AluOp.mult),
+        InstTensorTensor(dst=t["v"], data1=t["next"], data2=t["half"], op=AluOp.add),
+        ts("s", "s", AluOp.add, 1),
+        ts("more", "v", AluOp.not_equal, 1),
+        InstRegisterLoad(dst=Register("more"), src=t["more"]),
+    ]
+    if collective:
+        turn.append(
+            InstCollectiveCompute(
+                name="ar", srcs=(n.full(),), dsts=(steps.full(),),
+                cc_channel=CCChannel(CollectiveKind.AllReduce, ((0, 1, 2, 3),), AluOp.add),
+            )
+        )  # fmt: skip
+    body = (
+        InstMemset(dst=log.full(), value=-1),
+        InstDMACopy(dst=t["v"], srcs=(n.full(),)),
+        InstMemset(dst=t["s"], value=0),
+        ts("more", "v", AluOp.not_equal, 1),
+        InstRegisterLoad(dst=Register("more"), src=t["more"]),
+        InstWhile(name="w", condition="more", body=tuple(turn)),
+        InstDMACopy(dst=steps.full(), srcs=(t["s"],)),
+    )
+    return module(
+        body, shared=(n, steps, log), own=tuple(tiles.values()), inputs=("n",), outputs=("steps", "log"), ranks=4
+    )
+
+
+def test_ranks_leave_a_while_loop_at_different_times() -> None:
+    starts = [1, 6, 8, 7]
+    steps, log = run(collatz(), n=np.array(starts, np.int32).reshape(4, 1, 1)).outputs[0]
+    for rank, value in enumerate(starts):
+        path = []
+        while value != 1:
+            path.append(value)
+            value = 3 * value + 1 if value % 2 else value // 2
+        assert steps[rank, 0, 0] == len(path)
+        assert log[rank].tolist() == path + [-1] * (32 - len(path))
+
+
+def test_a_collective_in_a_loop_that_some_ranks_have_left() -> None:
+    with pytest.raises(NkiccError) as error:
+        run(collatz(collective=True), n=np.array([4, 2, 4, 4], np.int32).reshape(4, 1, 1))
+    assert error.value.code == "NKC107"
+    assert error.value.rank == 1
+
+
+def test_a_loop_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nkicc.simulator.streams.MAX_TURNS", 100)
+    flag = tensor("f", (1,), "int32")
+    body = (
+        InstRegisterLoad(dst=Register("f"), src=flag.full()),
+        InstWhile(name="forever", condition="f", body=(InstRegisterLoad(dst=Register("g"), src=flag.full()),)),
+    )
+    with pytest.raises(NkiccError, match="'forever' has not ended after 100 turns"):
+        run(module(body, shared=(flag,), inputs=("f",)), f=np.ones((1, 1), np.int32))
 
 
 @pytest.mark.parametrize("step", range(5))

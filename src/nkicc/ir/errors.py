@@ -314,6 +314,11 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "NKC105": Entry("{inst}: counts disagree for {pair}: {detail}", "sent[i][j] must equal received[j][i].", _API),
     "NKC106": Entry("the run needs {need} bytes of memory, the limit is {have}", "Fewer ranks or smaller tensors."),
+    "NKC107": Entry(
+        "{inst}: rank(s) {ranks} do not reach it, the loop around it has ended for them",
+        "All members of a group issue the same collectives: give the loop the same trip count on all of them.",
+    ),
+    "NKC108": Entry("{inst} has not ended after {count} turns", "Check the register that ends it."),
     # --- the device compiler's own -----------------------------------------------------------------------------------
     "BIR027": Entry("Output dtype must match input", "", _DOWN),
     "BIR026": Entry("Number of input arguments must be the same as recvFomRank size", "", _DOWN),

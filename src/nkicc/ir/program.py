@@ -19,7 +19,7 @@ from .base import Inst, Scope
 from .errors import fail
 from .types import RegisterName, Target, World
 
-__all__ = ["BIR", "PENGUIN", "Core", "InstLoop", "Instruction", "Level", "Module", "Program", "walk"]
+__all__ = ["BIR", "PENGUIN", "Core", "InstLoop", "InstWhile", "Instruction", "Level", "Module", "Program", "walk"]
 
 VERSION = 1
 
@@ -39,6 +39,13 @@ class InstLoop(Inst, frozen=True, kw_only=True):
     body: tuple[Instruction, ...]
 
 
+class InstWhile(Inst, frozen=True, kw_only=True):
+    """while condition: body. The register is read before every pass (zero ends the loop); the body recomputes it."""
+
+    condition: RegisterName
+    body: tuple[Instruction, ...]
+
+
 PENGUIN = (
     penguin.AllGatherOp | penguin.AllReduceOp | penguin.AlltoAllOp | penguin.AlltoAllVOp | penguin.Barrier
     | penguin.BroadcastOp | penguin.CollectivePermuteOp | penguin.CollectivePermuteReduceOp | penguin.CoreBarrierOp
@@ -50,7 +57,7 @@ BIR = (
     bir.InstCollectiveCompute | bir.InstCollectiveRecv | bir.InstCollectiveSend | bir.InstCoreBarrier
     | bir.InstGPSIMDSB2SB | bir.InstGetCurProcessingRankID | bir.InstGetGlobalRankId
 )  # fmt: skip
-Instruction = Union[isa.ISA, InstLoop, PENGUIN, BIR]  # noqa: UP007
+Instruction = Union[isa.ISA, InstLoop, InstWhile, PENGUIN, BIR]  # noqa: UP007
 
 _LEVEL_OF: dict[type, Level] = dict.fromkeys(get_args(PENGUIN), Level.penguin) | dict.fromkeys(get_args(BIR), Level.bir)
 
@@ -118,7 +125,7 @@ def walk(body: Iterable[Instruction]) -> Iterator[Instruction]:
     """Every instruction in program order, loops before their bodies."""
     for inst in body:
         yield inst
-        if isinstance(inst, InstLoop):
+        if isinstance(inst, InstLoop | InstWhile):
             yield from walk(inst.body)
 
 

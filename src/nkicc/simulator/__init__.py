@@ -12,7 +12,7 @@ from nkicc.ir.errors import fail
 from nkicc.ir.program import Level, Module
 
 from .machine import RankSet
-from .memory import View
+from .memory import Lanes, View
 from .streams import Scheduler
 
 __all__ = ["simulate"]
@@ -39,6 +39,6 @@ def simulate(module: Module, inputs: Sequence[Mapping[str, np.ndarray]], options
         sets = [RankSet(module, p, given, options) for p, given in zip(module.programs, inputs, strict=True)]
         Scheduler(sets, report).run()
     report.seconds = time.perf_counter() - start
-    outputs = [tuple(View(s.shared[view.tensor], view).read() for view in s.program.outputs) for s in sets]
+    outputs = [tuple(View(s.shared[view.tensor], view, Lanes()).read() for view in s.program.outputs) for s in sets]
     left = [{name: s.shared[name].tensor_value() for name in s.program.inputs} for s in sets]
     return Execution(outputs=outputs, inputs=left, report=report)

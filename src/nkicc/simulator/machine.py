@@ -13,7 +13,7 @@ from nkicc.ir.errors import fail
 from nkicc.ir.program import Core, Module, Program, walk
 from nkicc.ir.types import Memory
 
-from .memory import AnyView, Buffer, Offsets, bind
+from .memory import AnyView, Buffer, Lanes, Offsets, Pool, bind
 
 __all__ = ["CoreState", "RankSet"]
 
@@ -28,7 +28,8 @@ class RankSet:
         ranks = program.ranks or tuple(range(module.world.ranks))
         self.ranks: Array = np.array(ranks, np.int64)
         widen = options.low_precision_as_float32 and not _reinterprets(program)
-        self.shared = {t.name: Buffer(t, self.ranks, widen=widen) for t in program.tensors}
+        self.pool = Pool()
+        self.shared = {t.name: Buffer(t, self.ranks, self.pool, widen=widen) for t in program.tensors}
         self.cores = [CoreState(self, index, core, widen) for index, core in enumerate(program.cores)]
         for name in program.inputs:
             self._load(name, inputs)
@@ -58,6 +59,23 @@ class RankSet:
         return f"rank {first}" if len(self.ranks) == 1 else f"ranks {first}-{last}"
 
 
+class Registers(dict[str, Array]):
+    """Register values: int64 of shape (1,) or (ranks,). Assignment changes the ranks that execute."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        super().__init__()
+        self._lanes = lanes
+
+    def __setitem__(self, name: str, value: Array) -> None:
+        active = self._lanes.active
+        if active is not None:
+            value = np.where(active, value, self.get(name, _ZERO))
+        super().__setitem__(name, value)
+
+
+_ZERO = np.zeros(1, np.int64)
+
+
 class CoreState:
     """One physical core of every rank of a set."""
 
@@ -66,9 +84,12 @@ class CoreState:
         self.index = index
         self.body = core.body
         self.ranks = ranks.ranks
-        self.registers: dict[str, Array] = {}
+        self.lanes = Lanes()
+        self.registers = Registers(self.lanes)
         self._own: dict[str, Tensor] = {t.name: t for t in core.tensors}
-        self._buffers = {t.name: Buffer(t, ranks.ranks, widen=widen) for t in core.tensors if t.remote is None}
+        self._buffers = {
+            t.name: Buffer(t, ranks.ranks, ranks.pool, widen=widen) for t in core.tensors if t.remote is None
+        }
         self._views: dict[AccessPattern, AnyView] = {}
 
     def buffer(self, name: str) -> Buffer:
@@ -81,6 +102,10 @@ class CoreState:
             found = self.set.cores[tensor.remote.core].buffer(tensor.remote.tensor)
         return found
 
+    def own_buffers(self) -> dict[str, Buffer]:
+        """The storage of the tensors that only this core sees, by name."""
+        return self._buffers
+
     def memory(self, ap: AccessPattern) -> Memory:
         return self.buffer(ap.tensor).tensor.memory
 
@@ -89,9 +114,9 @@ class CoreState:
         if not ap.is_dynamic:
             view = self._views.get(ap)
             if view is None:
-                view = self._views[ap] = bind(self.buffer(ap.tensor), ap, None, inst.label, inst.loc)
+                view = self._views[ap] = bind(self.buffer(ap.tensor), ap, self.lanes, None, inst.label, inst.loc)
             return view
-        return bind(self.buffer(ap.tensor), ap, self._offsets(ap, inst), inst.label, inst.loc)
+        return bind(self.buffer(ap.tensor), ap, self.lanes, self._offsets(ap, inst), inst.label, inst.loc)
 
     def register(self, name: str, inst: Inst) -> Array:
         """The value of a register; NKC027 if nothing has written it."""

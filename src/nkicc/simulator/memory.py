@@ -3,7 +3,8 @@
 A buffer holds one tensor for all ranks of a program: a byte array of shape (rows, bytes). One row means that the tensor
 is the same on all ranks; it gets a row per rank when something rank-dependent is written, and falls back to one row
 when something uniform overwrites all of it. A view is an access pattern bound to a buffer; reading it costs no copy
-unless its offset differs between ranks.
+unless its offset differs between ranks. Where ranks have left a loop that others still run, views write to the others
+only.
 """
 
 from __future__ import annotations
@@ -18,20 +19,59 @@ from nkicc.ir.types import Loc
 
 from .numerics import assign, is_integer
 
-__all__ = ["Buffer", "View", "bind"]
+__all__ = ["Buffer", "DynamicView", "Lanes", "Pool", "View", "bind"]
 
 Array = np.ndarray
 #: Reads the dynamic offset of a view: integers of shape (rows,) or (rows, P).
 Offsets = Callable[[], Array]
 
 
+class Lanes:
+    """Which ranks execute: `active` is a boolean per rank while a loop has ended for some of them, None for all."""
+
+    __slots__ = ("active",)
+
+    def __init__(self) -> None:
+        self.active: Array | None = None
+
+
+class Pool:
+    """Storage that dead tensors gave back. Reuse spares the page faults of fresh memory, the larger part of the cost of
+    a new tile."""
+
+    __slots__ = ("_free",)
+
+    def __init__(self) -> None:
+        self._free: dict[tuple[int, int], list[Array]] = {}
+
+    def take(self, rows: int, size: int, tensor: Tensor) -> Array:
+        """(rows, size) bytes with arbitrary content; NKC106 if the machine has none left."""
+        free = self._free.get((rows, size))
+        if free:
+            return free.pop()
+        try:
+            return np.empty((rows, size), np.uint8)
+        except MemoryError as error:
+            fail("NKC106", need=rows * size, have="what this machine has left", loc=tensor.loc, cause=error)
+
+    @property
+    def size(self) -> int:
+        """Bytes that are free."""
+        return sum(data.nbytes for free in self._free.values() for data in free)
+
+    def give(self, data: Array) -> None:
+        """Take storage back."""
+        self._free.setdefault(data.shape, []).append(data)
+
+
 class Buffer:
     """Storage of one tensor. `data` is (rows, row_bytes) uint8 and changes identity when the number of rows changes."""
 
-    __slots__ = ("_owned", "_spare", "data", "dtype", "ranks", "started", "tensor")
+    __slots__ = ("_owned", "_pool", "_spare", "data", "dtype", "ranks", "started", "tensor")
 
-    def __init__(self, tensor: Tensor, ranks: Array, *, widen: bool = False) -> None:
+    def __init__(self, tensor: Tensor, ranks: Array, pool: Pool, *, widen: bool = False) -> None:
         self.tensor = tensor
+        self._pool = pool
         #: Global rank of each row.
         self.ranks = ranks
         self.dtype: np.dtype = tensor.dtype.numpy
@@ -88,11 +128,17 @@ class Buffer:
         spare = self._spare.pop(rows, None)
         if spare is not None:
             return spare
-        try:
-            return np.empty((rows, self.tensor.size * self.dtype.itemsize), np.uint8)
-        except MemoryError as error:
-            need = rows * self.tensor.size * self.dtype.itemsize
-            fail("NKC106", need=need, have="what this machine has left", loc=self.tensor.loc, cause=error)
+        return self._pool.take(rows, self.tensor.size * self.dtype.itemsize, self.tensor)
+
+    def release(self) -> None:
+        """The tensor is dead: give its storage back."""
+        if self.data is not None and self._owned:
+            self._pool.give(self.data)
+        for data in self._spare.values():
+            self._pool.give(data)
+        self._spare.clear()
+        self.data = self.started = None
+        self._owned = True
 
     def _keep(self, data: Array | None) -> None:
         # A tensor that alternates between uniform and per-rank content reuses both allocations.
@@ -103,10 +149,11 @@ class Buffer:
 class View:
     """An access pattern whose offset is known when the program is compiled."""
 
-    __slots__ = ("_array", "_base", "buffer", "covers", "dtype", "offset", "shape", "strides")
+    __slots__ = ("_array", "_base", "buffer", "covers", "dtype", "lanes", "offset", "shape", "strides")
 
-    def __init__(self, buffer: Buffer, ap: AccessPattern) -> None:
+    def __init__(self, buffer: Buffer, ap: AccessPattern, lanes: Lanes) -> None:
         self.buffer = buffer
+        self.lanes = lanes
         self.shape = ap.shape
         self.dtype = buffer.dtype if ap.dtype is None else ap.dtype.numpy
         item = self.dtype.itemsize
@@ -138,6 +185,9 @@ class View:
 
     def write(self, value: Array) -> None:
         """Store `value` of shape (1 or ranks, *shape), cast to the view's dtype."""
+        if self.lanes.active is not None:
+            self._write_active(value, self.lanes.active)
+            return
         buffer = self.buffer
         data = buffer.data
         if data is None or not buffer._owned or data.shape[0] != value.shape[0]:
@@ -147,6 +197,14 @@ class View:
         if value.shape[1:] != self.shape:
             value = value.reshape(value.shape[0], *self.shape)
         assign(out, value)
+
+    def _write_active(self, value: Array, active: Array) -> None:
+        self.buffer.writable(len(active), overwrite=False)
+        out = self.read()
+        value = np.broadcast_to(value.reshape(value.shape[0], *self.shape), out.shape)[active]
+        cast = np.empty(value.shape, self.dtype)
+        assign(cast, value)
+        out[active] = cast
 
 
 class DynamicView:
@@ -161,6 +219,7 @@ class DynamicView:
         "dtype",
         "inner",
         "inst",
+        "lanes",
         "last",
         "loc",
         "offset",
@@ -174,8 +233,11 @@ class DynamicView:
 
     covers = False
 
-    def __init__(self, buffer: Buffer, ap: AccessPattern, offsets: Offsets, inst: str, loc: Loc | None) -> None:
+    def __init__(
+        self, buffer: Buffer, ap: AccessPattern, lanes: Lanes, offsets: Offsets, inst: str, loc: Loc | None
+    ) -> None:
         self.buffer = buffer
+        self.lanes = lanes
         self.shape = ap.shape
         self.dtype = buffer.dtype if ap.dtype is None else ap.dtype.numpy
         item = self.dtype.itemsize
@@ -195,6 +257,11 @@ class DynamicView:
     def _index(self) -> tuple[Array, Array | None]:
         """Offsets in bounds, and a mask of those that were (None: all)."""
         values = self.offsets()
+        active = self.lanes.active
+        if active is not None:
+            # A rank that is out of the loop neither counts as out of bounds nor writes.
+            active = active[:, None] if self.vector else active
+            values = np.where(active, values, 0)
         if values.min() < 0 or values.max() > self.last:
             good = (values >= 0) & (values <= self.last)
             if not self.skip:
@@ -254,6 +321,10 @@ class DynamicView:
         values, good = self._index()
         if value.shape[1:] != self.shape:
             value = value.reshape(value.shape[0], *self.shape)
+        active = self.lanes.active
+        if active is not None:
+            active = np.broadcast_to(active[:, None], values.shape) if self.vector else active
+            good = active if good is None else active & good
         if mask is not None:
             good = mask if good is None else mask & good
         count = max(value.shape[0], values.shape[0], 1 if good is None else good.shape[0])
@@ -300,8 +371,10 @@ class DynamicView:
 AnyView = View | DynamicView
 
 
-def bind(buffer: Buffer, ap: AccessPattern, offsets: Offsets | None, inst: str, loc: Loc | None) -> AnyView:
-    """The view of an access pattern over its buffer."""
+def bind(
+    buffer: Buffer, ap: AccessPattern, lanes: Lanes, offsets: Offsets | None, inst: str, loc: Loc | None
+) -> AnyView:
+    """The view of an access pattern over its buffer, for the ranks that `lanes` says execute."""
     if offsets is None:
-        return View(buffer, ap)
-    return DynamicView(buffer, ap, offsets, inst, loc)
+        return View(buffer, ap, lanes)
+    return DynamicView(buffer, ap, lanes, offsets, inst, loc)

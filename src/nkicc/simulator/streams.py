@@ -8,7 +8,7 @@ reported as who waits where.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -25,11 +25,11 @@ from nkicc.ir.bir import (
     InstGPSIMDSB2SB,
 )
 from nkicc.ir.errors import NkiccError, fail
-from nkicc.ir.program import InstLoop, Instruction
+from nkicc.ir.program import InstLoop, Instruction, InstWhile
 
 from .collectives import Transfer, compile_collective, fold
 from .machine import CoreState, RankSet
-from .memory import AnyView
+from .memory import AnyView, Buffer
 from .readings import Reading, meaning, readings
 from .rules import RULES, Step
 
@@ -51,13 +51,15 @@ class Token:
 
 
 class Run:
-    """A run of instructions that never wait."""
+    """A run of instructions that never wait. Steps that execute no instruction, such as the release of a dead tensor,
+    have the instruction they follow in `insts`; `count` is the number of instructions."""
 
-    __slots__ = ("insts", "steps")
+    __slots__ = ("count", "insts", "steps")
 
-    def __init__(self, steps: list[Step], insts: list[Inst]) -> None:
+    def __init__(self, steps: list[Step], insts: list[Inst], count: int) -> None:
         self.steps = tuple(steps)
         self.insts = tuple(insts)
+        self.count = count
 
 
 class Wait:
@@ -75,12 +77,14 @@ class Repeat:
 
     __slots__ = ("block", "inst")
 
-    def __init__(self, inst: InstLoop, block: list[Run | Wait | Repeat]) -> None:
+    def __init__(self, inst: InstLoop | InstWhile, block: list[Run | Wait | Repeat]) -> None:
         self.inst = inst
         self.block = block
 
 
 Block = list[Run | Wait | Repeat]
+#: A loop that turns more often than this does not end.
+MAX_TURNS = 10_000_000
 
 
 class Stream:
@@ -109,10 +113,36 @@ class Stream:
                 if not token.done:
                     yield token
             elif type(part) is Repeat:
-                loop = part.inst
-                for value in range(self._bound(loop, loop.start), self._bound(loop, loop.stop), loop.step):
-                    self.core.registers[loop.register] = np.array([value], np.int64)
-                    yield from self._execute(part.block)
+                yield from self._repeat(part.inst, part.block)
+
+    def _repeat(self, loop: InstLoop | InstWhile, block: Block) -> Iterator[Token]:
+        """Run a loop. Ranks may leave it at different times: it goes on for those that are left; only they write."""
+        lanes, registers = self.core.lanes, self.core.registers
+        outer = lanes.active
+        value = None if isinstance(loop, InstWhile) else self._bound(loop, loop.start)
+        stop = None if isinstance(loop, InstWhile) else self._bound(loop, loop.stop)
+        turns = 0
+        while True:
+            if isinstance(loop, InstWhile):
+                more = self.core.register(loop.condition, loop) != 0
+            else:
+                assert value is not None
+                assert stop is not None
+                more = value < stop if loop.step > 0 else value > stop
+            if outer is not None:
+                more = more & outer
+            if not more.any():
+                break
+            turns += 1
+            if turns > MAX_TURNS:
+                fail("NKC108", inst=loop.label, count=MAX_TURNS, core=self.core.index, loc=loop.loc)
+            lanes.active = None if more.all() else more
+            if isinstance(loop, InstLoop):
+                assert value is not None
+                registers[loop.register] = value
+                value = value + loop.step
+            yield from self._execute(block)
+        lanes.active = outer
 
     def _run(self, part: Run) -> None:
         at = 0
@@ -124,15 +154,12 @@ class Stream:
             error.core = self.core.index if error.core is None and len(self.core.set.cores) > 1 else error.core
             error.loc = error.loc or inst.loc
             raise
-        self.report.instructions += len(part.steps)
+        self.report.instructions += part.count
 
-    def _bound(self, loop: InstLoop, bound: int | str) -> int:
+    def _bound(self, loop: InstLoop, bound: int | str) -> Array:
         if isinstance(bound, int):
-            return bound
-        value = self.core.register(bound, loop)
-        if value.min() != value.max():
-            fail("NKC087", inst=loop.label, loc=loop.loc)
-        return int(value[0])
+            return np.array([bound], np.int64)
+        return self.core.register(bound, loop)
 
     def describe(self) -> str:
         """One line for the deadlock report."""
@@ -141,6 +168,14 @@ class Stream:
             return f"{who}: finished"
         assert self.waits is not None
         return f"{who}: waits in {self.waits.inst.label} at {self.waits.inst.loc or 'an unknown line'}"
+
+
+def all_active(core: CoreState, inst: Inst) -> None:
+    """NKC107 if a collective stands in a loop that has ended for some of the ranks."""
+    active = core.lanes.active
+    if active is not None:
+        gone = core.ranks[~active].tolist()
+        fail("NKC107", inst=inst.label, ranks=show_ranks(gone), rank=gone[0], core=core.index, loc=inst.loc)
 
 
 def uniform_mask(core: CoreState, inst: Inst) -> bool:
@@ -228,7 +263,7 @@ class Scheduler:
         self._numbers: dict[InstCollectiveCompute, int] = {}
         self._transfers: dict[tuple[int, ...], Transfer] = {}
         self.streams = [
-            Stream(core, _Compiler(self, core, kinds).block(core.body), report)
+            Stream(core, _Compiler(self, core, kinds).program(), report)
             for s in sets
             for core, kinds in zip(s.cores, readings(s.program), strict=True)
         ]
@@ -312,6 +347,7 @@ class Scheduler:
     def collective(self, core: CoreState, arrival: Arrival, reading: Reading) -> Token:
         """A core arrives at a global collective. When its rank set has arrived as a whole and so have all sets that
         share a group with it, the collective is executed for all of them."""
+        all_active(core, arrival.inst)
         token = Token(arrival.inst)
         if reading is Reading.both:
             key = (id(core.set), arrival.number)
@@ -439,6 +475,18 @@ def offset_tensors(aps: Sequence[AccessPattern]) -> Iterator[str]:
                 yield source.tensor
 
 
+def used_tensors(inst: Instruction) -> Iterator[str]:
+    """Every tensor that an instruction, or the body of a loop, touches."""
+    if isinstance(inst, InstLoop | InstWhile):
+        for inner in inst.body:
+            yield from used_tensors(inner)
+        return
+    aps = (*inst.reads(), *inst.writes())
+    for ap in aps:
+        yield ap.tensor
+    yield from offset_tensors(aps)
+
+
 def _tensor(inst: InstCoreBarrier) -> str | None:
     return None if inst.data is None else inst.data.tensor
 
@@ -476,32 +524,58 @@ class _Compiler:
         #: Local transfers that this core has posted and not yet waited for: (where the token is, instruction).
         self.pending: list[tuple[list[Token], Inst]] = []
 
-    def block(self, body: Sequence[Instruction]) -> Block:
+    def program(self) -> Block:
+        """The core's whole body. Tensors that only this core sees are released after their last use."""
+        last: dict[str, int] = {}
+        for index, inst in enumerate(self.core.body):
+            for name in used_tensors(inst):
+                last[name] = index
+        own = self.core.own_buffers()
+        aliased = {t.remote.tensor for part in self.core.set.program.cores for t in part.tensors if t.remote}
+        dead: dict[int, list[Buffer]] = defaultdict(list)
+        for name, index in last.items():
+            if name in own and name not in aliased:
+                dead[index].append(own[name])
+        return self.block(self.core.body, dead)
+
+    def block(self, body: Sequence[Instruction], dead: Mapping[int, list[Buffer]] | None = None) -> Block:
         parts: Block = []
         steps: list[Step] = []
         insts: list[Inst] = []
+        count = 0
+        doomed: list[Buffer] = []
 
         def flush() -> None:
+            nonlocal count
             if steps:
-                parts.append(Run(steps, insts))
+                parts.append(Run(steps, insts, count))
                 steps.clear()
                 insts.clear()
+                count = 0
 
-        for inst in body:
+        for index, inst in enumerate(body):
             if self.pending and (self._conflicts(inst) or not self._is_plain(inst)):
                 flush()
                 parts.extend(self._settle())
-            if isinstance(inst, InstLoop):
+            if isinstance(inst, InstLoop | InstWhile):
                 flush()
                 parts.append(Repeat(inst, self.block(inst.body)))
-                continue
-            compiled = self._compile(inst)
-            if isinstance(compiled, Wait):
-                flush()
-                parts.append(compiled)
             else:
-                steps.append(self._masked(inst, compiled))
-                insts.append(inst)
+                compiled = self._compile(inst)
+                if isinstance(compiled, Wait):
+                    flush()
+                    parts.append(compiled)
+                else:
+                    steps.append(self._masked(inst, compiled))
+                    insts.append(inst)
+                    count += 1
+            if dead is not None:
+                doomed += dead.get(index, ())
+                if doomed and not self.pending:
+                    # A posted transfer may still read its source: nothing is released before it has settled.
+                    steps.extend(buffer.release for buffer in doomed)
+                    insts.extend([inst] * len(doomed))
+                    doomed.clear()
         flush()
         parts.extend(self._settle())
         return parts
@@ -577,6 +651,7 @@ class _Compiler:
         arrival = Arrival(core.set, inst, number, sources, sinks)
 
         def run() -> None:
+            all_active(core, inst)
             transfer(_sources(arrival), sinks)
             scheduler.report.collectives += 1
             scheduler.count(reading)
