@@ -8,14 +8,13 @@ Three figures from one run:
 3. microseconds per small instruction on 4, 64 and 1024 ranks.
 
 Times of the simulator are marginal: a program with many equal instructions minus one with a single such instruction, so
-that allocation of the arguments does not count. The best of a few repetitions is taken throughout.
+that compilation and fresh memory do not count. Fresh pages can cost as much as 30 copies or next to nothing, hence the
+many instructions. The best of a few repetitions is taken throughout.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import ctypes
 import json
 import time
 from collections.abc import Callable
@@ -37,19 +36,9 @@ from nkicc.verify import verify
 RANKS = 64
 ELEMENTS = 1 << 20
 OPERATIONS = 20_000
-REPEATS = 16
+REPEATS = 128
 
 Build = Callable[[NeuronCodegen], object]
-
-
-def keep_memory() -> None:
-    """Have glibc reuse freed memory instead of returning it: fresh pages of 256 MiB cost more than what is measured, and
-    not the same twice."""
-    with contextlib.suppress(OSError, AttributeError):
-        libc = ctypes.CDLL(None)
-        m_trim_threshold, m_mmap_max = -1, -4
-        libc.mallopt(m_mmap_max, 0)
-        libc.mallopt(m_trim_threshold, 2**31 - 1)
 
 
 def best(call: Callable[[], object], times: int = 3) -> float:
@@ -164,7 +153,7 @@ def copies_per_collective() -> dict[str, float]:
             for _ in range(count):
                 call(code)
             modules.append(lower(link([code], inputs=("x",), outputs=[code.tensors["y"]])))
-        found[name] = marginal(modules, {"x": data.reshape(RANKS, *source)}, 4) / REPEATS / copy
+        found[name] = marginal(modules, {"x": data.reshape(RANKS, *source)}, 2) / REPEATS / copy
     return found
 
 
@@ -194,7 +183,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="print JSON")
     as_json = parser.parse_args().json
-    keep_memory()
     rates = operations_per_second()
     copies = copies_per_collective()
     small = microseconds_per_instruction()
