@@ -17,14 +17,19 @@ from .conftest import Cli
 NKICC = [sys.executable, "-m", "nkicc.cli"]
 
 
-def test_version_is_quick() -> None:
-    best = 9.0
-    for _ in range(5):
-        start = time.perf_counter()
-        done = subprocess.run([*NKICC, "--version"], capture_output=True, text=True, check=True)
-        best = min(best, time.perf_counter() - start)
-    assert done.stdout.startswith("nkicc 0.")
-    assert best < 0.3
+def test_version_loads_no_array_library() -> None:
+    """Start-up stays quick because nothing heavy is imported before it is needed."""
+    code = (
+        "import sys; sys.argv = ['nkicc', '--version']\n"
+        "import nkicc.cli\n"
+        "try: nkicc.cli.main()\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'numpy', 'ml_dtypes', 'rich.table'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    version, loaded = done.stdout.splitlines()
+    assert version.startswith("nkicc 0.")
+    assert loaded == "[]"
 
 
 def test_no_arguments_show_the_help(cli: Cli) -> None:
@@ -91,9 +96,7 @@ def test_errors_as_json(cli: Cli) -> None:
 def test_files_that_are_no_program(cli: Cli, tmp_path: Path, text: str) -> None:
     file = tmp_path / "p.json"
     file.write_bytes(text.encode(errors="surrogatepass"))
-    start = time.perf_counter()
     done = cli("run", file)
-    assert time.perf_counter() - start < 2
     assert done.code == 2
     assert done.err.startswith("error[NKC002]: ")
     assert len(done.err) < 2_000

@@ -223,8 +223,18 @@ def test_dead_tensors_hand_on_their_storage() -> None:
     body.append(InstDMACopy(dst=y.full(), srcs=(tiles[-1].full(),)))
     built = module(tuple(body), shared=(x, y), own=tuple(tiles), inputs=("x",), outputs=("y",), ranks=3)
     data = np.random.default_rng(0).standard_normal((3, 128, 64)).astype(np.float32)
-    machine = RankSet(built, built.programs[0], {"x": data}, Options())
+    machine = RankSet(built, built.programs[0], {"x": data}, Options(), Pool())
     Scheduler([machine], Report(ranks=3, lnc=1, target="trn2", programs=1)).run()
     assert np.array_equal(machine.shared["y"].tensor_value(), data)
     assert machine.pool.size == data.nbytes, "the other one became y"
     assert all(buffer.data is None for buffer in machine.cores[0].own_buffers().values())
+
+
+def test_a_run_that_does_not_fit_stops_before_it_takes_the_memory() -> None:
+    """The second tensor exceeds the limit once ranks differ; the error names it and what is taken."""
+    x, y = tensor("x", (1000,)), tensor("y", (1000,))
+    body = (InstDMACopy(dst=y.full(), srcs=(x.full(),)),)
+    built = module(body, shared=(x, y), inputs=("x",), outputs=("y",), ranks=4)
+    machine = RankSet(built, built.programs[0], {"x": np.zeros((4, 1000), np.float32)}, Options(), Pool(limit=10_000))
+    with pytest.raises(NkiccError, match="tensor 'y' needs 4 x 4000 bytes, the limit is 10000 and 0 are taken"):
+        Scheduler([machine], Report(ranks=4, lnc=1, target="trn2", programs=1)).run()

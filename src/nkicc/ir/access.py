@@ -6,8 +6,9 @@ offset in elements, and optionally one dynamic term. Element `(i0, i1, …)` of 
     offset + Σ stride_k · i_k + scalar_offset · indirect_stride                     (scalar_offset)
     offset + vector_offset[i0] · indirect_stride + Σ_{k>0} stride_k · i_k            (vector_offset)
 
-of the tensor's row-major elements (NKI documentation, "NKI Access Patterns"). In SBUF and PSUM the first pair walks the
-partitions; its stride is the number of elements per partition.
+of the tensor's row-major elements (NKI documentation, "NKI Access Patterns"). A tile of indices is read column by column
+(nki.isa.dma_copy, "DMA batching"). In SBUF and PSUM the first pair walks the partitions; its stride is the number of
+elements per partition.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Tensor(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
         if not self.shape or any(type(n) is not int or n < 1 for n in self.shape):
             fail("NKC020", name=self.name, shape=self.shape, loc=self.loc)
         if self.size * self.dtype.size > MAX_TENSOR_BYTES:
-            fail("NKC106", need=self.size * self.dtype.size, have=MAX_TENSOR_BYTES, loc=self.loc)
+            fail("NKC106", name=self.name, need=self.size * self.dtype.size, limit=MAX_TENSOR_BYTES, taken=0, loc=self.loc)
         if not self.memory.is_hbm and self.shape[0] > 128:
             fail("NKC021", name=self.name, partitions=self.shape[0], memory=self.memory.value, loc=self.loc)
 
@@ -161,7 +162,7 @@ class AccessPattern(Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         elif self.vector_offset is not None:
             if not tensor.memory.is_hbm:
                 why = "vector_offset needs a tensor in HBM"
-            elif self.vector_offset.size != self.pattern[0][1]:
+            elif self.vector_offset.size < self.pattern[0][1]:
                 why = f"vector_offset holds {self.vector_offset.size} indices for {self.pattern[0][1]} rows"
         if why:
             fail("NKC025", name=self.tensor, why=why, operand=operand, loc=loc)

@@ -256,6 +256,11 @@ CATALOGUE: dict[str, Entry] = {
     "NKC064": Entry(
         "Invalid iteration_id or channel_id for CCGetRankExpr!", "Both are integers and count from 0.", _DOWN
     ),
+    "NKC065": Entry(
+        "prepare and trigger of a variable collective: {why}",
+        "Each prepare is followed by exactly one trigger with the instruction it returned, and no other prepare between.",
+        _API,
+    ),
     # --- point to point --------------------------------------------------------------------------------------------
     "NKC070": Entry("{inst}: {what} is {found}; permitted are 0 and 1, the cores of the LNC pair, not ranks", "", _ISA),
     "NKC071": Entry("SendRecv instruction on core {core} is receiving from itself!", "Name the other core.", _DOWN),
@@ -292,6 +297,15 @@ CATALOGUE: dict[str, Entry] = {
         "Python can neither branch on it nor compute with it: use it as an offset, or load it from a table.",
         _ISA,
     ),
+    "NKC111": Entry(
+        "{loop} is never left: its body runs to the end of the kernel",
+        "A loop of the device cannot be left by `break`, `return` or an exception; use nl.while_loop.",
+        "NKI documentation, NKI Loops",
+    ),
+    "NKC112": Entry("there is no {what}", "{instead}"),
+    "NKC113": Entry(
+        "NKI not yet supports collective compute", "Run the kernel with nkicc.run(...), on any number of ranks.", _DOWN
+    ),
     # --- the klr path ----------------------------------------------------------------------------------------------
     "NKC090": Entry("Unsupported operator {kind}", "The klr path has no leaf for it; use the loop path.", _DOWN),
     "NKC091": Entry("{leaf}: {condition}", "An assertion of the klr leaf; the loop path has no such limit.", _DOWN),
@@ -313,12 +327,20 @@ CATALOGUE: dict[str, Entry] = {
         "Both cores issue the same sequence, or one core issues all of them and the other waits at a core barrier.",
     ),
     "NKC105": Entry("{inst}: counts disagree for {pair}: {detail}", "sent[i][j] must equal received[j][i].", _API),
-    "NKC106": Entry("the run needs {need} bytes of memory, the limit is {have}", "Fewer ranks or smaller tensors."),
+    "NKC106": Entry(
+        "tensor {name!r} needs {need} bytes, the limit is {limit} and {taken} are taken",
+        "Run fewer ranks, or smaller tensors.",
+    ),
     "NKC107": Entry(
         "{inst}: rank(s) {ranks} do not reach it, the loop around it has ended for them",
         "All members of a group issue the same collectives: give the loop the same trip count on all of them.",
     ),
     "NKC108": Entry("{inst} has not ended after {count} turns", "Check the register that ends it."),
+    "NKC109": Entry(
+        "{inst}: index {value} occurs twice among the rows of {name!r} to add to",
+        "A DMA that reads and writes needs unique indices: combine equal ones first, or add them one after another.",
+        _ISA,
+    ),
     # --- the device compiler's own -----------------------------------------------------------------------------------
     "BIR027": Entry("Output dtype must match input", "", _DOWN),
     "BIR026": Entry("Number of input arguments must be the same as recvFomRank size", "", _DOWN),

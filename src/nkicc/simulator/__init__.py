@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
 from nkicc.engines import Execution, Options, Report
 from nkicc.ir.errors import fail
-from nkicc.ir.program import Level, Module
+from nkicc.ir.isa import InstMatmul
+from nkicc.ir.program import Level, Module, walk
 
 from .machine import RankSet
-from .memory import Lanes, View
+from .memory import Lanes, Pool, View
 from .streams import Scheduler
 
 __all__ = ["simulate"]
@@ -34,11 +36,22 @@ def simulate(module: Module, inputs: Sequence[Mapping[str, np.ndarray]], options
         ranks=module.world.ranks, lnc=module.world.lnc, target=module.target.value, programs=len(module.programs)
     )
     start = time.perf_counter()
+    pool = Pool()
     # The engines neither trap nor warn on overflow, division by zero or NaN.
-    with np.errstate(all="ignore"):
-        sets = [RankSet(module, p, given, options) for p, given in zip(module.programs, inputs, strict=True)]
+    with np.errstate(all="ignore"), _one_blas_thread(module):
+        sets = [RankSet(module, p, given, options, pool) for p, given in zip(module.programs, inputs, strict=True)]
         Scheduler(sets, report).run()
     report.seconds = time.perf_counter() - start
     outputs = [tuple(View(s.shared[view.tensor], view, Lanes()).read() for view in s.program.outputs) for s in sets]
     left = [{name: s.shared[name].tensor_value() for name in s.program.inputs} for s in sets]
     return Execution(outputs=outputs, inputs=left, report=report)
+
+
+def _one_blas_thread(module: Module) -> AbstractContextManager[object]:
+    """Tiles of 128 x 512 are too small to share: several BLAS threads spend their time waiting for each other."""
+    matmuls = (isinstance(i, InstMatmul) for p in module.programs for core in p.cores for i in walk(core.body))
+    if not any(matmuls):
+        return nullcontext()
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1, user_api="blas")

@@ -23,14 +23,20 @@ Array = np.ndarray
 class RankSet:
     """The ranks that run one program, batched along the rank axis."""
 
-    def __init__(self, module: Module, program: Program, inputs: Mapping[str, Array], options: Options) -> None:
+    def __init__(
+        self, module: Module, program: Program, inputs: Mapping[str, Array], options: Options, pool: Pool
+    ) -> None:
         self.program = program
         ranks = program.ranks or tuple(range(module.world.ranks))
         self.ranks: Array = np.array(ranks, np.int64)
         widen = options.low_precision_as_float32 and not _reinterprets(program)
-        self.pool = Pool()
+        self.pool = pool
         self.shared = {t.name: Buffer(t, self.ranks, self.pool, widen=widen) for t in program.tensors}
         self.cores = [CoreState(self, index, core, widen) for index, core in enumerate(program.cores)]
+        for constant in program.constants:
+            tensor = self.shared[constant.tensor].tensor
+            content = np.frombuffer(constant.data, tensor.dtype.numpy)
+            self.shared[constant.tensor].adopt(content.reshape(1, *tensor.shape))
         for name in program.inputs:
             self._load(name, inputs)
 
@@ -133,11 +139,12 @@ class CoreState:
             scalar = self.view(source, inst)
             return lambda: scalar.read().reshape(-1).astype(np.int64)
         assert ap.vector_offset is not None
-        vector = self.view(ap.vector_offset, inst)
+        vector, rows = self.view(ap.vector_offset, inst), ap.shape[0]
 
         def read() -> Array:
             value = vector.read()
-            return value.reshape(value.shape[0], -1).astype(np.int64)
+            columns = value.reshape(*value.shape[:2], -1).swapaxes(1, 2)
+            return columns.reshape(value.shape[0], -1)[:, :rows].astype(np.int64)
 
         return read
 

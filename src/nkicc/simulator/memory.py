@@ -9,6 +9,7 @@ only.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import numpy as np
@@ -36,23 +37,40 @@ class Lanes:
 
 
 class Pool:
-    """Storage that dead tensors gave back. Reuse spares the page faults of fresh memory, the larger part of the cost of
-    a new tile."""
+    """Storage of a run's tensors. Dead tensors give theirs back: reuse spares the page faults of fresh memory, the
+    larger part of the cost of a new tile. A run stops with NKC106 before it takes more than `limit` bytes."""
 
-    __slots__ = ("_free",)
+    __slots__ = ("_free", "_taken", "limit")
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int | None = None) -> None:
         self._free: dict[tuple[int, int], list[Array]] = {}
+        self._taken = 0
+        self.limit = physical_memory() * 9 // 10 if limit is None else limit
 
     def take(self, rows: int, size: int, tensor: Tensor) -> Array:
-        """(rows, size) bytes with arbitrary content; NKC106 if the machine has none left."""
+        """(rows, size) bytes with arbitrary content."""
         free = self._free.get((rows, size))
         if free:
             return free.pop()
+        if self._taken + rows * size > self.limit:
+            self._taken -= self.size
+            self._free.clear()
         try:
-            return np.empty((rows, size), np.uint8)
+            if self._taken + rows * size > self.limit:
+                raise MemoryError
+            data = np.empty((rows, size), np.uint8)
         except MemoryError as error:
-            fail("NKC106", need=rows * size, have="what this machine has left", loc=tensor.loc, cause=error)
+            fail(
+                "NKC106",
+                name=tensor.name,
+                need=f"{rows} x {size}",
+                taken=self._taken,
+                limit=self.limit,
+                loc=tensor.loc,
+                cause=error,
+            )
+        self._taken += rows * size
+        return data
 
     @property
     def size(self) -> int:
@@ -62,6 +80,11 @@ class Pool:
     def give(self, data: Array) -> None:
         """Take storage back."""
         self._free.setdefault(data.shape, []).append(data)
+
+
+def physical_memory() -> int:
+    """Bytes of memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 class Buffer:
