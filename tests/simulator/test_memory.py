@@ -12,12 +12,19 @@ from hypothesis import strategies as st
 
 from nkicc.engines import Options, Report
 from nkicc.ir.access import AccessPattern, Register
-from nkicc.ir.bir import InstGetGlobalRankId
+from nkicc.ir.bir import (
+    CCChannel,
+    CollectiveKind,
+    InstCollectiveCompute,
+    InstGetCurProcessingRankID,
+    InstGetGlobalRankId,
+)
 from nkicc.ir.errors import NkiccError
 from nkicc.ir.isa import InstDMACopy, InstIota, InstMemset, InstRegisterLoad, InstRegisterStore, InstTensorCopy
+from nkicc.ir.program import Module
 from nkicc.ir.types import DType
 from nkicc.simulator.machine import RankSet
-from nkicc.simulator.memory import Buffer, Lanes, Pool, View
+from nkicc.simulator.memory import Buffer, DynamicView, Lanes, Pool, View
 from nkicc.simulator.streams import Scheduler
 
 from .bir_modules import module, run, sbuf, tensor
@@ -238,3 +245,72 @@ def test_a_run_that_does_not_fit_stops_before_it_takes_the_memory() -> None:
     machine = RankSet(built, built.programs[0], {"x": np.zeros((4, 1000), np.float32)}, Options(), Pool(limit=10_000))
     with pytest.raises(NkiccError, match="tensor 'y' needs 4 x 4000 bytes, the limit is 10000 and 0 are taken"):
         Scheduler([machine], Report(ranks=4, lnc=1, target="trn2", programs=1)).run()
+
+
+def ring_result(ranks: int, turns: int) -> Module:
+    """Each rank writes x, cut in two column blocks, into row (rank - turn) mod R of y; x moves on in the ring."""
+    x, y = tensor("x", (1, 6)), tensor("y", (ranks, 6))
+    ring = (tuple(range(ranks)),)
+    buffers = [tensor("b0", (1, 6)), tensor("b1", (1, 6))]
+    body = [InstDMACopy(dst=buffers[0].full(), srcs=(x.full(),))]
+    for turn in range(turns):
+        here, there = buffers[turn % 2], buffers[(turn + 1) % 2]
+        body.append(InstGetCurProcessingRankID(output=Register("r"), iter_id=turn, replica_groups=ring))
+        for at, width in ((0, 2), (2, 4)):
+            target = AccessPattern("y", ((6, 1), (1, width)), at, scalar_offset="r", indirect_stride=6)
+            body.append(InstDMACopy(dst=target, srcs=(AccessPattern(here.name, ((6, 1), (1, width)), at),)))
+        body.append(
+            InstCollectiveCompute(
+                srcs=(here.full(),), dsts=(there.full(),), cc_channel=CCChannel(CollectiveKind.PermuteImplicit, ring)
+            )
+        )
+    return module(tuple(body), shared=(x, y, *buffers), inputs=("x",), outputs=("y",), ranks=ranks)
+
+
+@pytest.mark.parametrize("turns", [1, 3, 5])
+def test_a_result_that_ranks_fill_in_their_own_order_is_kept_once(turns: int) -> None:
+    ranks = 5
+    data = np.random.default_rng(0).standard_normal((ranks, 1, 6)).astype(np.float32)
+    (y,) = run(ring_result(ranks, turns), x=data).outputs[0]
+    assert len(y) == (1 if turns == ranks else ranks)
+    y = np.broadcast_to(y, (ranks, ranks, 6))
+    for rank in range(ranks):
+        seen = {(rank - turn) % ranks for turn in range(turns)}
+        for slot in range(ranks):
+            assert np.array_equal(y[rank, slot], data[slot, 0]) if slot in seen else np.isnan(y[rank, slot]).all()
+
+
+@st.composite
+def scatters(draw: st.DrawFn) -> tuple[int, list[tuple[int, int, list[int], list[float]]]]:
+    """Writes (column, width, slot of each rank, value of each rank) into a buffer of 4 slots of 3 columns."""
+    ranks = draw(st.integers(2, 4))
+    writes = draw(
+        st.lists(
+            st.tuples(
+                st.integers(0, 2),
+                st.just(1) | st.integers(1, 3),
+                st.lists(st.integers(0, 3), min_size=ranks, max_size=ranks),
+                st.lists(st.sampled_from([1.0, 2.0]), min_size=ranks, max_size=ranks),
+            ).map(lambda w: (w[0], min(w[1], 3 - w[0]), w[2], w[3])),
+            max_size=8,
+        )
+    )
+    return ranks, writes
+
+
+@given(scatters())
+def test_slot_writes_leave_what_each_rank_wrote(
+    case: tuple[int, list[tuple[int, int, list[int], list[float]]]],
+) -> None:
+    ranks, writes = case
+    want = np.full((ranks, 4, 3), np.nan, np.float32)
+    buffer = Buffer(tensor("t", (4, 3)), np.arange(ranks), Pool())
+    for column, width, slots, values in writes:
+        ap = AccessPattern("t", ((3, 1), (1, width)), column, scalar_offset="r", indirect_stride=3)
+        view = DynamicView(buffer, ap, Lanes(), lambda slots=slots: np.array(slots), "write", None)
+        value = np.array(values, np.float32).reshape(ranks, 1, 1)
+        view.write(np.broadcast_to(value, (ranks, 1, width)))
+        for rank in range(ranks):
+            want[rank, slots[rank], column : column + width] = values[rank]
+    got = np.broadcast_to(buffer.tensor_value(), want.shape)
+    assert np.array_equal(got, want, equal_nan=True)

@@ -2,9 +2,11 @@
 
 A buffer holds one tensor for all ranks of a program: a byte array of shape (rows, bytes). One row means that the tensor
 is the same on all ranks; it gets a row per rank when something rank-dependent is written, and falls back to one row
-when something uniform overwrites all of it. A view is an access pattern bound to a buffer; reading it costs no copy
-unless its offset differs between ranks. Where ranks have left a loop that others still run, views write to the others
-only.
+when something uniform overwrites all of it. A buffer that ranks fill slot by slot, each in its own order, as the result
+of a ring all-gather is filled, stays one row as long as all write the same into a slot (`Claims`).
+
+A view is an access pattern bound to a buffer; reading it costs no copy unless its offset differs between ranks. Where
+ranks have left a loop that others still run, views write to the others only.
 """
 
 from __future__ import annotations
@@ -87,10 +89,72 @@ def physical_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+class Claims:
+    """The one row of a buffer whose slots the ranks fill in different orders.
+
+    A slot is `step` bytes; a region is where in the slot a view writes, and `written[rank, slot]` of a region says who
+    has. What a later rank writes is compared with what is there, so that equal content is kept once.
+    """
+
+    __slots__ = ("_regions", "_taken", "data", "step")
+
+    def __init__(self, data: Array, step: int) -> None:
+        self.data = data
+        self.step = step
+        self._regions: dict[tuple[int, tuple[int, ...], tuple[int, ...]], tuple[DynamicView, Array]] = {}
+        self._taken = np.zeros(step, bool)
+
+    def write(self, view: DynamicView, slots: Array, value: Array) -> bool:
+        """Write value[r] into slot slots[r] for every rank r. False, with nothing written, if the buffer cannot stay
+        one row: other slots, a region that overlaps another, two ranks in one slot at once, different content."""
+        if view.step != self.step or len(np.unique(slots)) < len(slots):
+            return False
+        written = self._region(view, len(slots))
+        if written is None:
+            return False
+        grid = view.grid(self.data)[0]
+        value = np.broadcast_to(value, (len(slots), *view.shape))
+        if value.dtype != view.dtype:
+            cast = np.empty(value.shape, view.dtype)
+            assign(cast, value)
+            value = cast
+        known: Array = np.any(written, axis=0)[slots]
+        if known.any():
+            bits = f"u{view.dtype.itemsize}"
+            if not np.array_equal(grid[slots[known]].view(bits), np.ascontiguousarray(value[known]).view(bits)):
+                return False
+        if not known.all():
+            grid[slots[~known]] = value[~known]
+        written[np.arange(len(slots)), slots] = True
+        return True
+
+    def _region(self, view: DynamicView, ranks: int) -> Array | None:
+        key = (view.offset, view.strides, view.shape)
+        found = self._regions.get(key)
+        if found is None:
+            taken = np.ndarray(view.shape, bool, self._taken, view.offset, view.strides)
+            if taken.any():
+                return None
+            taken[...] = True
+            found = self._regions[key] = (view, np.zeros((ranks, self.data.shape[1] // self.step), bool))
+        return found[1]
+
+    def is_uniform(self) -> bool:
+        """Whether all ranks have written the same slots."""
+        return all(bool(written.all()) for _, written in self._regions.values())
+
+    def spread(self, data: Array, fresh: np.generic) -> None:
+        """Fill `data`, a row per rank: what a rank has not written is `fresh` memory."""
+        np.copyto(data, self.data)
+        for view, written in self._regions.values():
+            rows, slots = np.nonzero(~written)
+            view.grid(data)[rows, slots] = fresh
+
+
 class Buffer:
     """Storage of one tensor. `data` is (rows, row_bytes) uint8 and changes identity when the number of rows changes."""
 
-    __slots__ = ("_owned", "_pool", "_spare", "data", "dtype", "ranks", "started", "tensor")
+    __slots__ = ("_claims", "_owned", "_pool", "_spare", "data", "dtype", "ranks", "started", "tensor")
 
     def __init__(self, tensor: Tensor, ranks: Array, pool: Pool, *, widen: bool = False) -> None:
         self.tensor = tensor
@@ -101,6 +165,8 @@ class Buffer:
         if widen and tensor.dtype.is_float and self.dtype.itemsize < 4:
             self.dtype = np.dtype(np.float32)
         self.data: Array | None = None
+        #: Instead of `data`, while ranks fill the buffer slot by slot.
+        self._claims: Claims | None = None
         self._owned = True
         self._spare: dict[int, Array] = {}
         #: PSUM only: which elements a matmul has written since allocation (the accumulate=None rule).
@@ -112,11 +178,39 @@ class Buffer:
 
     def allocated(self) -> Array:
         """The storage; fresh memory is one row of NaN (integers: the type's maximum)."""
+        if self._claims is not None:
+            self._settle(self._claims)
         if self.data is None:
-            self.data = self._take(1)
-            values = self.data.view(self.dtype)
-            values.fill(np.iinfo(self.dtype).max if is_integer(self.dtype) else np.nan)
+            self.data = self._fresh_row()
         return self.data
+
+    def _fresh_row(self) -> Array:
+        data = self._take(1)
+        data.view(self.dtype).fill(self._fresh)
+        return data
+
+    @property
+    def _fresh(self) -> np.generic:
+        return self.dtype.type(np.iinfo(self.dtype).max if is_integer(self.dtype) else np.nan)
+
+    def claim(self, view: DynamicView, slots: Array, value: Array) -> bool:
+        """Try to keep a buffer, fresh but for such writes, as one row while rank r writes value[r] into its slot
+        slots[r]. False if that cannot be, with nothing written."""
+        if self.data is not None or not view.slotted:
+            return False
+        if self._claims is None:
+            self._claims = Claims(self._fresh_row(), view.step)
+        return self._claims.write(view, slots, value)
+
+    def _settle(self, claims: Claims) -> None:
+        """Something else touches the buffer: make it one row or a row per rank."""
+        self._claims = None
+        if claims.is_uniform():
+            self.data = claims.data
+        else:
+            self.data = self._take(len(self.ranks))
+            claims.spread(self.data, self._fresh)
+            self._pool.give(claims.data)
 
     def tensor_value(self) -> Array:
         """The content as (rows, *shape)."""
@@ -132,6 +226,9 @@ class Buffer:
     def writable(self, rows: int, *, overwrite: bool) -> None:
         """Make the storage writable with `rows` rows. Unless `overwrite` (all of it is about to be written), the
         content is kept and a buffer that already differs between ranks keeps a row per rank."""
+        if overwrite and self._claims is not None:
+            self._pool.give(self._claims.data)
+            self._claims = None
         data = self.data if overwrite else self.allocated()
         have = 0 if data is None else data.shape[0]
         if overwrite:
@@ -155,6 +252,9 @@ class Buffer:
 
     def release(self) -> None:
         """The tensor is dead: give its storage back."""
+        if self._claims is not None:
+            self._pool.give(self._claims.data)
+            self._claims = None
         if self.data is not None and self._owned:
             self._pool.give(self.data)
         for data in self._spare.values():
@@ -249,6 +349,7 @@ class DynamicView:
         "offsets",
         "shape",
         "skip",
+        "slotted",
         "step",
         "strides",
         "vector",
@@ -275,7 +376,17 @@ class DynamicView:
         self.inner = tuple([count for _, count in inner])
         self.strides = tuple([stride * item for stride, _ in inner])
         total = buffer.tensor.size * buffer.dtype.itemsize // item
-        self.last = (total - 1 - ap.bounds()[1]) // ap.indirect_stride
+        low, high = ap.bounds()
+        self.last = (total - 1 - high) // ap.indirect_stride
+        #: Whether the offset picks one of the equal slots that the buffer consists of.
+        self.slotted = (
+            not self.vector
+            and self.dtype == buffer.dtype
+            and low >= 0
+            and high < ap.indirect_stride
+            and total % ap.indirect_stride == 0
+            and all(stride > 0 for stride in self.strides)
+        )
 
     def _index(self) -> tuple[Array, Array | None]:
         """Offsets in bounds, and a mask of those that were (None: all)."""
@@ -302,7 +413,8 @@ class DynamicView:
             return np.where(good, values, 0), good
         return values, None
 
-    def _grid(self, data: Array) -> Array:
+    def grid(self, data: Array) -> Array:
+        """The pattern at every offset: (rows, offsets, *inner)."""
         return np.ndarray(
             (data.shape[0], self.last + 1, *self.inner),
             self.dtype,
@@ -333,7 +445,7 @@ class DynamicView:
         rows = self._rows(data.shape[0], values.shape[0])
         if self.vector:
             rows = rows[:, None]
-        return self._grid(data)[rows, values], good
+        return self.grid(data)[rows, values], good
 
     def write(self, value: Array) -> None:
         """Store `value` of shape (1 or ranks, *shape)."""
@@ -350,6 +462,8 @@ class DynamicView:
             good = active if good is None else active & good
         if mask is not None:
             good = mask if good is None else mask & good
+        if good is None and len(values) > 1 and self.buffer.claim(self, values, value):
+            return
         count = max(value.shape[0], values.shape[0], 1 if good is None else good.shape[0])
         self.buffer.writable(count, overwrite=False)
         data = self.buffer.allocated()
@@ -364,7 +478,7 @@ class DynamicView:
         if good is not None:
             good = np.broadcast_to(good, shape)
             rows, values, value = rows[good], values[good], value[good]
-        grid = self._grid(data)
+        grid = self.grid(data)
         if value.dtype != self.dtype:
             cast = np.empty(value.shape, self.dtype)
             assign(cast, value)

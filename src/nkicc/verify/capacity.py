@@ -7,6 +7,7 @@ through an alias counts where its own core uses it.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -78,13 +79,16 @@ def _used(inst: Inst) -> Iterator[str]:
 
 
 def _check_lives(lives: list[Life], memory: Memory, have: int, target: Target, core: int) -> None:
-    live: list[Life] = []
+    need = 0
+    ends: list[tuple[int, int]] = []  # (position of the last use, bytes) of the live tensors, as a heap
     for life in lives:
-        live = [other for other in live if other.last >= life.first]
-        live.append(life)
-        need = sum(other.tensor.partition_bytes for other in live)
+        while ends and ends[0][0] < life.first:
+            need -= heapq.heappop(ends)[1]
+        heapq.heappush(ends, (life.last, life.tensor.partition_bytes))
+        need += life.tensor.partition_bytes
         if need <= have:
             continue
+        live = [other for other in lives if other.first <= life.first <= other.last]
         largest = sorted((other.tensor for other in live), key=lambda t: (-t.partition_bytes, t.name))
         names = ", ".join(f"{t.name} ({t.partition_bytes})" for t in largest[:_SHOWN])
         more = f" and {len(largest) - _SHOWN} more" if len(largest) > _SHOWN else ""
