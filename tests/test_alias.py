@@ -37,6 +37,36 @@ def test_a_foreign_nki_is_shadowed_only_on_request(tmp_path: Path) -> None:
         assert python(shadowed, tmp_path) == "done\n"
 
 
+LEGACY = """
+from neuronxcc import nki
+import neuronxcc.nki as nki2, neuronxcc.nki.language as nl, neuronxcc.nki.isa as nisa, neuronxcc.nki.typing as nt
+from neuronxcc.nki.isa import nc_version
+import nki as new
+assert nki is nki2 and nki.jit is new.jit and nl is new.language and nisa.nc_version is new.isa.nc_version
+for what in ("nisa.activation", "nisa.dma_copy", "nl.par_dim", "nki.simulate_kernel", "nisa.tensor_copy_dynamic_src"):
+    try:
+        eval(what)
+    except nkicc.NkiccError as error:
+        assert error.code == "NKC008" and error.hint and error.loc.file == "<string>", what
+    else:
+        print(what, "resolves")
+"""
+
+
+def test_the_old_names_resolve_where_they_mean_the_same(tmp_path: Path) -> None:
+    assert python(f"import nkicc; nkicc.activate(){LEGACY}\nprint('done')", tmp_path) == "done\n"
+
+
+def test_an_installed_neuronxcc_is_left_alone_unless_told_to(tmp_path: Path) -> None:
+    (tmp_path / "neuronxcc").mkdir()
+    (tmp_path / "neuronxcc" / "__init__.py").write_text("mine = 1\n")
+    for first in ("", "import neuronxcc\n"):
+        kept = f"{first}import nkicc; nkicc.activate(); import neuronxcc, nki; print(neuronxcc.mine)"
+        assert python(kept, tmp_path) == "1\n"
+        shadowed = f"{first}import nkicc; nkicc.activate(replace=True){LEGACY}\nprint('done')"
+        assert python(shadowed, tmp_path) == "done\n"
+
+
 def test_importing_nkicc_imports_nothing_else(tmp_path: Path) -> None:
     code = "import sys, nkicc; print(sorted(m for m in sys.modules if m.startswith(('nkicc.', 'numpy'))))"
     assert python(code, tmp_path) == "[]\n"

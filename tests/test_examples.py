@@ -1,6 +1,8 @@
 """Every example against its golden on every rank."""
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -9,9 +11,18 @@ import pytest
 
 import nkicc
 from nkicc.nki import Kernel
+from nkicc.pytest_plugin import Runner
+from nkicc.session import Result
+from nkicc.testing import assert_ranks
 
-FILES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+FOLDER = Path(__file__).parent.parent / "examples"
+FILES = sorted(FOLDER.glob("*.py"))
+#: A script that speaks to the builders; it has no kernel.
+PIPELINE = FOLDER / "pipeline.py"
+KERNELS = [path for path in FILES if path != PIPELINE]
 NEEDS_TWO_CORES = {"lnc_swap"}
+#: Largest error relative to the golden's largest magnitude, of those that compute with more than small integers.
+INEXACT = {"ring_attention": 2e-6, "tensor_parallel_mlp": 2e-6}
 
 
 def load(path: Path) -> ModuleType:
@@ -24,37 +35,66 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("lnc", [1, 2])
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 16])
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_example(path: Path, ranks: int, lnc: int) -> None:
-    module = load(path)
+@pytest.mark.nkicc(ranks=[1, 2, 3, 4, 16], lnc=[1, 2])
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
+def test_kernel(path: Path, nkicc_run: Runner) -> None:
+    module, ranks = load(path), nkicc_run.ranks
     (kernel,) = [value for value in vars(module).values() if isinstance(value, Kernel)]
+    goldens = [module.golden(rank, ranks) for rank in range(ranks)]
+    error = INEXACT.get(path.stem, 0.0) * max(float(np.abs(golden).max()) for golden in goldens)
 
-    def run() -> list:
-        return nkicc.run(kernel, ranks=ranks, lnc=lnc, inputs=lambda rank: module.inputs(rank, ranks)).outputs
+    def run() -> Result:
+        return nkicc_run(kernel, inputs=lambda rank: module.inputs(rank, ranks), golden=goldens.__getitem__, atol=error)
 
-    if lnc == 1 and path.stem in NEEDS_TWO_CORES:
+    if nkicc_run.lnc == 1 and path.stem in NEEDS_TWO_CORES:
         with pytest.raises(nkicc.NkiccError) as caught:
             run()
         assert caught.value.code == "NKC073"
         return
-    outputs = run()
-    assert len(outputs) == ranks
-    for rank in range(ranks):
-        golden = module.golden(rank, ranks)
-        assert outputs[rank].dtype == golden.dtype
-        np.testing.assert_allclose(outputs[rank], golden, rtol=1e-6)
+    for rank, output in enumerate(run().outputs):
+        assert output.dtype == goldens[rank].dtype
+
+
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
+def test_ranks_have_data_of_their_own(path: Path) -> None:
+    """A kernel that mixes up its ranks must not pass: something differs from rank to rank, and so do the goldens unless
+    every rank ends with the same."""
+    module = load(path)
+    first, second = (module.inputs(rank, 4) for rank in (0, 1))
+    differ = any(isinstance(a, np.ndarray) and not np.array_equal(a, second[name]) for name, a in first.items())
+    assert differ or not np.array_equal(module.golden(0, 4), module.golden(1, 4))
+
+
+@pytest.mark.parametrize("stages", [2, 3, 16])
+def test_pipeline(stages: int) -> None:
+    module = load(PIPELINE)
+    assert_ranks(module.run(stages), lambda rank: module.golden(rank, stages))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_docstring_ends_with_a_command_that_runs(path: Path) -> None:
+    command = (load(path).__doc__ or "").strip().splitlines()[-1]
+    program, *arguments = command.split()
+    assert arguments[0] == f"examples/{path.name}" or arguments[:2] == ["run", f"examples/{path.name}"]
+    start = {"nkicc": ["-m", "nkicc.cli"], "python": []}[program]
+    done = subprocess.run([sys.executable, *start, *arguments], cwd=FOLDER.parent, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_there_are_examples() -> None:
-    assert {path.stem for path in FILES} >= {
+    assert {path.stem for path in FILES} == {
+        "all_gather_matmul",
         "all_gather_sbuf",
         "all_reduce",
         "all_to_all",
         "core_barrier",
         "lnc_swap",
+        "moe_all_to_all_v",
+        "pipeline",
         "rank_slice",
         "reduce_scatter",
         "ring_all_gather",
+        "ring_attention",
+        "sequence_parallel",
+        "tensor_parallel_mlp",
     }

@@ -18,8 +18,13 @@ ALLOWED = {
     "verify": {"ir"},
     "simulator": {"engines", "ir"},
     "nki": {"builder", "ir"},
-    "session": {"builder", "engines", "ir", "lowering", "nki", "simulator", "verify"},
+    "environment": {"ir"},
+    "host": set(),
+    "session": {"builder", "engines", "environment", "host", "ir", "lowering", "nki", "simulator", "verify"},
+    "eager": {"environment", "host", "ir", "nki", "session"},
     "cli": {"", "builder", "engines", "ir", "lowering", "nki", "session", "simulator", "verify"},
+    "testing": {"ir"},
+    "pytest_plugin": {"", "session", "testing"},
     # The package itself hands out `run`, `activate` and NkiccError.
     "": {"alias", "ir", "session"},
     # Finds `nkicc.nki` by name, since it must not load it before it is asked to.

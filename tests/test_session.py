@@ -164,7 +164,7 @@ BAD_INPUTS = {
     "a function that gives no dict": (lambda rank: [x()], "NKC007", "list"),
     "a function that raises": (lambda rank: {"x": 1 // rank}, "NKC017", "ZeroDivisionError"),
     "float64": ({"x": x(dtype=np.float64)}, "NKC028", "float64"),
-    "bool": ({"x": np.ones((2, 2), bool)}, "NKC028", "bool"),
+    "complex": ({"x": np.ones((2, 2), np.complex64)}, "NKC028", "complex64"),
     "objects": ({"x": np.array([["a", None]])}, "NKC028", "dtype('O')"),
     "a scalar array": ({"x": np.array(3, np.float32)}, "NKC020", "()"),
     "an empty array": ({"x": np.zeros((0, 4), np.float32)}, "NKC020", "(0, 4)"),
@@ -257,10 +257,7 @@ def test_the_grid_is_the_lnc() -> None:
         assert caught.value.code == "NKC035"
 
 
-def test_a_kernel_runs_only_in_a_run() -> None:
-    with pytest.raises(NkiccError) as caught:
-        double(x())
-    assert caught.value.code == "NKC009"
+def test_a_kernel_keeps_what_its_function_says_of_itself() -> None:
     assert double.__name__ == "double"
     assert jit()(double.function).__wrapped__ is double.function
 

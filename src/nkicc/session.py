@@ -14,6 +14,8 @@ from msgspec import Struct
 
 from nkicc.builder import NeuronCodegen, ParallelState, link, link_programs
 from nkicc.engines import Engine, Options, Report
+from nkicc.environment import default_target, low_precision_as_float32
+from nkicc.host import from_host
 from nkicc.ir.access import AccessPattern
 from nkicc.ir.errors import NkiccError, fail
 from nkicc.ir.program import Module
@@ -47,6 +49,16 @@ class Result(Struct, frozen=True):
     penguin: Module
     report: Report
 
+    def __repr__(self) -> str:
+        """What ran and what rank 0 got, without the values."""
+        first = self.outputs[0]
+        arrays = list(first) if isinstance(first, tuple | list) else [] if first is None else [first]
+        shapes = ", ".join(f"{array.dtype}{list(array.shape)}" for array in arrays)
+        return (
+            f"<Result of {self.program.programs[0].name} on {self.report.ranks} rank(s) x {self.report.lnc} core(s): "
+            f"{shapes or 'nothing'} on rank 0>"
+        )
+
 
 class Traced(Struct, frozen=True):
     """A kernel's program with the arguments to run it on. Per program of the module: `inputs` by name, ranks leading
@@ -57,13 +69,18 @@ class Traced(Struct, frozen=True):
     inputs: list[Arrays]
     structures: list[Callable[[list[np.ndarray]], Any]]
 
+    def __repr__(self) -> str:
+        """What was traced, without instructions and values."""
+        names = ", ".join(dict.fromkeys(name for arrays in self.inputs for name in arrays))
+        return f"<Traced {self.module.programs[0].name}({names}) on {self.module.world.ranks} rank(s)>"
+
 
 def run(
     kernel: Kernel | Callable[..., Any],
     *,
     ranks: int,
     lnc: int = 1,
-    target: str | Target = "trn2",
+    target: str | Target | None = None,
     inputs: Inputs,
     engine: str = "simulator",
     passes: str | None = None,
@@ -73,9 +90,10 @@ def run(
     """Run a kernel on `ranks` simulated ranks of `lnc` cores each.
 
     `inputs` names the kernel's parameters: a dict, the same on all ranks, or a function from the rank to one. NumPy
-    arrays become tensors in shared HBM and are not modified; everything else is a constant of the trace. Ranks whose
-    constants, shapes and dtypes agree share one program. `passes` is a lowering pipeline, None the default one.
-    `options` are those of `nkicc.engines.Options`.
+    arrays and torch tensors become tensors in shared HBM and are not modified; everything else is a constant of the
+    trace. Ranks whose constants, shapes and dtypes agree share one program. `passes` is a lowering pipeline, None the
+    default one. `options` are those of `nkicc.engines.Options`. Where nothing is given, NEURON_PLATFORM_TARGET_OVERRIDE
+    is the target (else trn2), and NKI_PRECISE_FP=0 means `low_precision_as_float32`.
 
     Raises NkiccError with the code of whatever is refused; a kernel's own exception is NKC005 with that as cause.
     """
@@ -88,7 +106,7 @@ def trace(
     *,
     ranks: int,
     lnc: int = 1,
-    target: str | Target = "trn2",
+    target: str | Target | None = None,
     inputs: Inputs,
 ) -> Traced:
     """The penguin module of a kernel and the arguments to run it on; arguments as those of `run`."""
@@ -96,6 +114,8 @@ def trace(
         kernel = Kernel(kernel)
     if type(ranks) is not int or ranks < 1 or lnc not in (1, 2):
         fail("NKC014", lnc=lnc, ranks=ranks)
+    if target is None:
+        target = default_target()
     if target not in list(Target):
         fail("NKC006", option="target", why=f"{target!r} is none of {', '.join(Target)}")
     state = ParallelState(World(ranks, lnc))
@@ -134,7 +154,7 @@ def execute(
     if engine not in ENGINES:
         fail("NKC006", option="engine", why=f"{engine!r} is none of {', '.join(ENGINES)}")
     try:
-        switches = msgspec.convert(options, Options)
+        switches = msgspec.convert({"low_precision_as_float32": low_precision_as_float32(), **options}, Options)
     except msgspec.ValidationError as error:
         fail("NKC006", option="run", why=str(error), cause=error)
     module = lower(traced.module, path=path, passes=DEFAULT if passes is None else passes)
@@ -207,6 +227,12 @@ def _binder(kernel: Kernel) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """From given arguments to all of them, in the order of the kernel's parameters, defaults filled in. NKC007 for what
     is missing or unknown."""
     parameters = inspect.signature(kernel.function).parameters
+    needed = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
 
     def bind(given: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(given, Mapping):
@@ -215,15 +241,15 @@ def _binder(kernel: Kernel) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
             if name not in parameters:
                 takes = ", ".join(parameters) or "nothing"
                 fail("NKC007", name=name, why=f"kernel {kernel.function.__name__} takes {takes}", operand=str(name))
-        values: dict[str, Any] = {}
-        for name, parameter in parameters.items():
-            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                continue
-            value = given.get(name, parameter.default)
-            if value is parameter.empty:
-                fail("NKC007", name=name, why="it is missing and has no default", operand=name)
-            values[name] = value
-        return values
+        missing = [name for name in needed if name not in given]
+        if missing:
+            others = f"; so are {', '.join(map(repr, missing[1:]))}" if missing[1:] else ""
+            fail("NKC007", name=missing[0], why=f"it is missing and has no default{others}", operand=missing[0])
+        return {
+            name: from_host(given.get(name, parameter.default))
+            for name, parameter in parameters.items()
+            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        }
 
     return bind
 
@@ -264,7 +290,14 @@ def _dtype(name: str, value: np.ndarray) -> np.dtype:
     try:
         return DType.of(value.dtype).numpy
     except TypeError as error:
-        fail("NKC028", why=f"input {name!r}: {error}", operand=name, cause=error)
+        fail(
+            "NKC028",
+            what=f"input {name!r}",
+            found=value.dtype,
+            operand=name,
+            hint=f"Cast it, for instance with .astype(np.float32). The machine has {', '.join(DType)}.",
+            cause=error,
+        )
 
 
 def _holds_array(value: Any) -> bool:
@@ -292,6 +325,7 @@ def _trace_core(kernel: Kernel, tracer: Tracer, values: Mapping[str, Any], array
     with tracing(tracer):
         try:
             returned = kernel.function(**arguments)
+            tracer.finish()
         except NkiccError:
             raise
         except Exception as error:

@@ -278,7 +278,7 @@ def test_the_roster_is_complete() -> None:
     names = [row.method for row in ROSTER]
     assert len(names) == len(set(names)) == 25
     public = {name for name in vars(NeuronCodegen) if name.endswith(("_cc", "_cc_raw"))}
-    assert public - set(names) == {"all_to_all_v_cc_raw"}
+    assert public - set(names) == {"all_gather_v_cc_raw", "all_to_all_v_cc_raw"}
 
 
 @pytest.mark.parametrize("row", ROSTER, ids=str)
@@ -351,10 +351,14 @@ def test_tiled_all_reduce_has_one_view_per_tile() -> None:
     assert (op.srcs, op.dsts) == (tuple(src), tuple(dst))
 
 
-def test_variable_all_to_all_follows_the_style() -> None:
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [("all_to_all_v_cc_raw", penguin.AlltoAllVOp), ("all_gather_v_cc_raw", penguin.AllGatherVOp)],
+)
+def test_variable_collectives_follow_the_style(method: str, kind: type[penguin.VariableOp]) -> None:
     made = codegen()
-    op = made.all_to_all_v_cc_raw([made.tensors["a"]], [made.tensors["b"]], [[0, 1, 2, 3]], made.tensors["counts"])
-    assert type(op) is penguin.AlltoAllVOp
+    op = getattr(made, method)([made.tensors["a"]], [made.tensors["b"]], [[0, 1, 2, 3]], made.tensors["counts"])
+    assert type(op) is kind
     assert op.metadata.tensor == "counts"
     assert not op.recv_counts_known
     assert made.has_collectives

@@ -41,6 +41,7 @@ OPS: dict[str, penguin.Inst] = {
     "reduce_scatter_free": penguin.ReduceScatterOp(op=AluOp.add, **COMMON, reduce_scatter_dim=1),
     "all_to_all": penguin.AlltoAllOp(**COMMON, split_dimension=0, concat_dimension=1),
     "all_to_all_v": penguin.AlltoAllVOp(**COMMON, metadata=COUNTS.full(), has_rdispls=True),
+    "all_gather_v": penguin.AllGatherVOp(**COMMON, metadata=COUNTS.full(), recv_counts_known=True),
     "broadcast": penguin.BroadcastOp(**COMMON, broadcast_sizes=(0, 8, 0, 0)),
     "permute": penguin.CollectivePermuteOp(**HBM, replica_groups=PAIRS4),
     "permute_pairs": penguin.TiledCollectivePermuteOp(
@@ -114,6 +115,13 @@ ROWS: dict[str, tuple[type, str, dict[str, Any], dict[str, Any], dict[str, Any] 
         {"kind": Kind.AllToAllV, "metadata": COUNTS.full(), "has_rdispls": True, "recv_counts_known": False},
         {},
         "NKC090: Unsupported operator AlltoAllVOp",
+    ),
+    "all_gather_v": (
+        CC,
+        "AllGatherV-0",
+        {"kind": Kind.AllGather, "cc_dim": None, "metadata": COUNTS.full(), "recv_counts_known": True},
+        {},
+        "NKC090: Unsupported operator AllGatherVOp",
     ),
     "broadcast": (
         CC,

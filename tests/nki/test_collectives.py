@@ -357,7 +357,7 @@ REFUSED = {
         lambda: ncc.collective_permute_implicit_current_processing_rank_id(-1, ALL),
         "NKC064",
     ),
-    "an unknown collective": (lambda: ncc.all_gather_v([hbm()], [hbm()], ALL, hbm()), "NKC008"),
+    "an unknown collective": (lambda: ncc.all_gather_w([hbm()], [hbm()], ALL, hbm()), "NKC112"),
 }
 
 

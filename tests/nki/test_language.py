@@ -70,11 +70,11 @@ def test_buffers() -> None:
 
 
 @pytest.mark.parametrize("module", ["nki", "nki.language", "nki.isa", "nki.isa.constants", "nki.collectives"])
-def test_an_unknown_name_is_named_with_the_line_that_asks(module: str) -> None:
+def test_a_name_that_no_release_has_does_not_exist(module: str) -> None:
     found = importlib.import_module(module)
     with pytest.raises(NkiccError) as caught:
         _ = found.no_such_thing
-    assert caught.value.code == "NKC008"
+    assert caught.value.code == "NKC112"
     assert f"{module}.no_such_thing" in caught.value.message
     assert caught.value.loc is not None
     assert caught.value.loc.file == __file__
@@ -83,11 +83,24 @@ def test_an_unknown_name_is_named_with_the_line_that_asks(module: str) -> None:
     assert inspect.unwrap(found) is found
 
 
-def test_a_token_is_not_a_function() -> None:
+def test_a_name_of_a_release_is_not_implemented_and_says_what_to_do() -> None:
     with pytest.raises(NkiccError) as caught:
-        nl.add(1, 2)
-    assert caught.value.code == "NKC008"
+        _ = nl.cos
+    assert (caught.value.code, "nki.language.cos" in caught.value.message) == ("NKC008", True)
+    assert "nl.sin" in caught.value.hint
+    with pytest.raises(NkiccError) as caught:
+        _ = nl.par_dim
+    assert (caught.value.code, "partition dimension" in caught.value.hint) == ("NKC008", True)
+    with pytest.raises(NkiccError) as caught:
+        from nki.language import multipy  # noqa: F401
+    assert (caught.value.code, caught.value.hint) == ("NKC112", "Did you mean nki.language.multiply?")
+    assert caught.value.loc is not None
+    assert caught.value.loc.file == __file__
+
+
+def test_tokens_are_compared_by_what_they_mean() -> None:
     assert nl.add != nl.subtract
+    assert nl.abs != nl.abs_max
     assert hash(nl.add) == hash(nl.Op("add", nl.add.alu))
 
 

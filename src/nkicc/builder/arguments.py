@@ -61,8 +61,8 @@ def data_type(dtype: DTypeLike) -> DType:
     """The DType of anything that names one. NKC028 if the machine has no such type."""
     try:
         return DType.of(dtype)
-    except TypeError as error:
-        refuse("NKC028", why=str(error), operand="dtype")
+    except TypeError:
+        refuse("NKC028", what="dtype", found=repr(dtype), operand="dtype")
 
 
 def member(kind: type[EnumT], value: object, what: str) -> EnumT:

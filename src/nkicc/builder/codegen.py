@@ -19,13 +19,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+import numpy as np
 from msgspec.structs import replace
 
 from nkicc.ir.access import AccessPattern, Register, Tensor
 from nkicc.ir.base import Inst, Scope
-from nkicc.ir.errors import NkiccError
+from nkicc.ir.errors import NkiccError, fail
 from nkicc.ir.penguin import (
     AllGatherOp,
+    AllGatherVOp,
     AllReduceOp,
     AlltoAllOp,
     AlltoAllVOp,
@@ -44,7 +46,7 @@ from nkicc.ir.penguin import (
     TiledCollectivePermuteOp,
     TiledCollectivePermuteReduceOp,
 )
-from nkicc.ir.program import Core, InstLoop, Instruction
+from nkicc.ir.program import Constant, Core, InstLoop, Instruction, InstWhile, walk
 from nkicc.ir.types import DType, Engine, Groups, Memory, RegisterName, Target
 
 from .arguments import (
@@ -73,7 +75,10 @@ from .source import here, refuse
 __all__ = ["NeuronCodegen"]
 
 InstT = TypeVar("InstT", bound=Instruction)
+VariableT = TypeVar("VariableT", AllGatherVOp, AlltoAllVOp)
 Deps = Iterable[str | Inst]
+#: An instruction of a stream: the body that it is in, and its position there.
+Place = tuple[list[Instruction], int]
 
 
 class NeuronCodegen:
@@ -104,6 +109,7 @@ class NeuronCodegen:
         self.tensors: dict[str, Tensor] = {}
         self.registers: dict[str, Register] = {}
         self.has_collectives = False
+        self.constants: dict[str, Constant] = {}
         self.grid = CompositeSPMDDim(tuple(program_axes))
         self.program_barriers: list[ProgramBarrier] = []
         chosen = tuple(sorted(set(integers(() if ranks is None else ranks, "ranks", "ranks"))))
@@ -112,9 +118,12 @@ class NeuronCodegen:
             self.scope.check_rank(rank, "ranks", here())
         self._body: list[Instruction] = []
         self._tail = self._body  # where instructions go: the innermost open loop's body, or the stream itself
+        self._open = [self._body]
         self._named: dict[str, Instruction] = {}
         self._fresh: dict[str, int] = {}
         self._canonical_groups: dict[int, Groups] = {}
+        #: What waits for its trigger, and where the stream was then.
+        self._prepared: tuple[AllGatherVOp | AlltoAllVOp, list[Instruction], int] | None = None
 
     # --- declarations ------------------------------------------------------------------------------------------------
 
@@ -132,6 +141,13 @@ class NeuronCodegen:
         if first is not None:
             refuse("NKC022", name=name, first=declaration(first), second=declaration(tensor))
         self.tensors[name] = tensor
+        return tensor
+
+    def constant(self, name: str, value: np.ndarray, named: bool = True) -> Tensor:
+        """Declare a shared-HBM tensor that holds `value` before the program starts, on every rank. Errors as those of
+        `allocate`."""
+        tensor = self.allocate(name, value.shape, value.dtype, Memory.shared_hbm, named)
+        self.constants[name] = Constant(name, np.ascontiguousarray(value, tensor.dtype.numpy).tobytes())
         return tensor
 
     def register(self, name: str | None = None, dtype: DTypeLike = DType.int32) -> Register:
@@ -191,17 +207,36 @@ class NeuronCodegen:
         step = plain(step)
         if type(step) is not int or step == 0:
             refuse("NKC035", inst="InstLoop", what="step", found=step, permitted="an integer other than 0")
-        outer = self._tail
         with self.undone_on_error():
             register = self.register(self.fresh_name("i"))
-            body = self._tail = []
-            try:
+            with self._inside() as body:
                 yield register
-            finally:
-                self._tail = outer
             self.insert_raw(
                 InstLoop(register=register.name, start=bounds[0], stop=bounds[1], step=step, body=tuple(body), loc=loc)
             )
+
+    @contextmanager
+    def while_loop(self, condition: Register) -> Iterator[None]:
+        """`with while_loop(condition):` puts the instructions inserted inside into the body of a loop that runs while
+        the register is not zero, which is read before every pass. The body recomputes it. Errors as those of `loop`."""
+        loc = here()
+        register = self._own_register(condition, "condition").name
+        with self.undone_on_error():
+            with self._inside() as body:
+                yield
+            self.insert_raw(InstWhile(condition=register, body=tuple(body), loc=loc))
+
+    @contextmanager
+    def _inside(self) -> Iterator[list[Instruction]]:
+        """What the block inserts goes into a list of its own."""
+        outer = self._tail
+        body = self._tail = []
+        self._open.append(body)
+        try:
+            yield body
+        finally:
+            self._open.pop()
+            self._tail = outer
 
     @contextmanager
     def undone_on_error(self) -> Iterator[None]:
@@ -219,8 +254,37 @@ class NeuronCodegen:
             self.has_collectives = has_collectives
             raise
 
+    def place(self) -> Place:
+        """Where the instruction inserted last stands."""
+        return self._tail, len(self._tail) - 1
+
+    def add_edges(self, consumer: Place, producers: Iterable[Place]) -> None:
+        """Make an inserted instruction depend on earlier ones, of its own body or of one around it; those without a
+        name get one. NKC035 for an instruction that is elsewhere."""
+        body, index = consumer
+        names: list[str] = []
+        for other, at in producers:
+            around = any(other is outer for outer in self._open[:-1])
+            if body is not self._tail or not (around or (other is body and at < index)):
+                refuse(
+                    "NKC035",
+                    inst=body[index].label,
+                    what="a dependency",
+                    found=other[at].label,
+                    permitted="an earlier instruction of the same loop body or of one around it",
+                    operand="depends_on",
+                )
+            if not other[at].name:
+                other[at] = replace(other[at], name=self.fresh_name("inst"))
+                self._named[other[at].name] = other[at]
+            names.append(other[at].name)
+        inst = body[index]
+        body[index] = replace(inst, deps=tuple(dict.fromkeys((*inst.deps, *names))))
+
     def core_part(self) -> Core:
-        """This core's instructions, and the tensors that only it sees."""
+        """This core's instructions, and the tensors that only it sees. NKC065 if a prepare has no trigger."""
+        if self._prepared is not None:
+            fail("NKC065", why="it has no trigger", loc=self._prepared[0].loc)
         private = [tensor for tensor in self.tensors.values() if tensor.memory is not Memory.shared_hbm]
         return Core(tuple(private), tuple(self._body))
 
@@ -496,23 +560,73 @@ class NeuronCodegen:
         dtype: DTypeLike = None,
         dma_qos: int | None = None,
         name: str | None = None,
+        prepare: bool = False,
     ) -> AlltoAllVOp:
         """AlltoAllVOp: the all-to-all of variable counts of nki.collectives, counts in `metadata` (uint32, shape (rows,
-        group size)). The original has no builder for its kind; this one follows the style of the others."""
+        group size)). The original has no builder for its kind; this one follows the style of the others. With `prepare`
+        the op waits for its `trigger`."""
+        return self._variable(
+            AlltoAllVOp, srcs, dsts, replica_groups, metadata, recv_counts_known, has_rdispls, dtype, dma_qos, name,
+            prepare,
+        )  # fmt: skip
+
+    def all_gather_v_cc_raw(
+        self,
+        srcs: Operands,
+        dsts: Operands,
+        replica_groups: GroupsLike,
+        metadata: Operand,
+        recv_counts_known: bool = False,
+        has_rdispls: bool = False,
+        dtype: DTypeLike = None,
+        dma_qos: int | None = None,
+        name: str | None = None,
+        prepare: bool = False,
+    ) -> AllGatherVOp:
+        """AllGatherVOp: the all-gather of variable counts of nki.collectives. Like `all_to_all_v_cc_raw` it has no
+        original; `has_rdispls` is refused (NKC035)."""
+        return self._variable(
+            AllGatherVOp, srcs, dsts, replica_groups, metadata, recv_counts_known, has_rdispls, dtype, dma_qos, name,
+            prepare,
+        )  # fmt: skip
+
+    def trigger(self, prepared: AllGatherVOp | AlltoAllVOp, name: str | None = None) -> AllGatherVOp | AlltoAllVOp:
+        """Insert what `prepare` has put in the slot. NKC065 for anything else, and if the metadata has been written
+        in between, since preparing reads it."""
+        if self._prepared is None or self._prepared[0] is not prepared or self._prepared[1] is not self._tail:
+            refuse("NKC065", why="the trigger does not belong to the prepare that is pending", operand="prepare_instr")
+        since = walk(self._tail[self._prepared[2] :])
+        if any(ap.tensor == prepared.metadata.tensor for inst in since for ap in inst.writes()):
+            refuse("NKC065", why="the metadata was written between prepare and trigger", operand="metadata_tensor")
+        op = self.insert_raw_cc(replace(prepared, loc=here(), name=self._label(name) or prepared.name))
+        self._prepared = None
+        return op
+
+    def _variable(
+        self, kind: type[VariableT], srcs: Operands, dsts: Operands, replica_groups: GroupsLike, metadata: Operand,
+        recv_counts_known: bool, has_rdispls: bool, dtype: DTypeLike, dma_qos: int | None, name: str | None,
+        prepare: bool,
+    ) -> VariableT:  # fmt: skip
         self.validate_dma_qos(dma_qos)
-        return self.insert_raw_cc(
-            AlltoAllVOp(
-                srcs=self._map_to_nd_access(srcs, "srcs"),
-                dsts=self._map_to_nd_access(dsts, "dsts"),
-                replica_groups=self.canonical_groups(replica_groups),
-                metadata=to_access(metadata, self.tensors, "metadata"),
-                recv_counts_known=bool(recv_counts_known),
-                has_rdispls=bool(has_rdispls),
-                dtype=optional_data_type(dtype),
-                dma_qos=dma_qos,
-                name=self._label(name),
-            )
+        op = kind(
+            srcs=self._map_to_nd_access(srcs, "srcs"),
+            dsts=self._map_to_nd_access(dsts, "dsts"),
+            replica_groups=self.canonical_groups(replica_groups),
+            metadata=to_access(metadata, self.tensors, "metadata"),
+            recv_counts_known=bool(recv_counts_known),
+            has_rdispls=bool(has_rdispls),
+            dtype=optional_data_type(dtype),
+            dma_qos=dma_qos,
+            name=self._label(name),
         )
+        if not prepare:
+            return self.insert_raw_cc(op)
+        if self._prepared is not None:
+            refuse("NKC065", why=f"another prepare, at {self._prepared[0].loc}, waits for its trigger")
+        op = replace(op, loc=here())
+        op.verify(self.scope)
+        self._prepared = (op, self._tail, len(self._tail))
+        return op
 
     def broadcast_cc_raw(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nkicc.ir.access import AccessPattern, Tensor
 from nkicc.ir.base import show_ranks
-from nkicc.ir.program import Level, Module, Program
+from nkicc.ir.program import Constant, Level, Module, Program
 from nkicc.ir.types import Memory
 
 from .codegen import NeuronCodegen
@@ -46,6 +46,7 @@ def link(
                 permitted=f"those of core 0: {(world, target.value, show_ranks(ranks))}",
             )
     shared = shared_tensors(cores)
+    constants = shared_constants(cores)
     for argument in inputs:
         if argument not in shared:
             refuse("NKC023", name=argument, operand="inputs")
@@ -58,6 +59,7 @@ def link(
         tensors=tuple(shared.values()),
         inputs=tuple(inputs),
         outputs=views,
+        constants=tuple(constants.values()),
         ranks=() if len(ranks) == world.ranks else ranks,
         has_collectives=any(codegen.has_collectives for codegen in cores),
     )
@@ -104,6 +106,16 @@ def shared_tensors(cores: Sequence[NeuronCodegen]) -> dict[str, Tensor]:
             if known is not None and not same_declaration(known, tensor):
                 refuse("NKC022", name=tensor.name, first=declaration(known), second=declaration(tensor))
     return shared
+
+
+def shared_constants(cores: Sequence[NeuronCodegen]) -> dict[str, Constant]:
+    """The constants of all cores. Cores that declare one name must give it one content (NKC022)."""
+    constants: dict[str, Constant] = {}
+    for codegen in cores:
+        for name, constant in codegen.constants.items():
+            if constants.setdefault(name, constant) != constant:
+                refuse("NKC022", name=name, first="one constant", second="another")
+    return constants
 
 
 def check_output(view: AccessPattern, shared: dict[str, Tensor]) -> None:

@@ -44,5 +44,5 @@ def refuse(code: str, *, operand: str = "", **slots: object) -> Never:
 
 
 def _is_ours(file: str) -> bool:
-    # A `with` statement puts a frame of contextlib between the user's line and our generator.
-    return file.startswith(_PACKAGE) or file == contextlib.__file__
+    # Python itself stands between the user's line and us in a `with` statement and in `from nki... import`.
+    return file.startswith((_PACKAGE, "<frozen ")) or file == contextlib.__file__

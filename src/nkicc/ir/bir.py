@@ -19,12 +19,12 @@ from .penguin import (
     check_broadcast,
     check_core,
     check_dim,
-    check_divides,
     check_equal_shapes,
     check_exchanged,
+    check_gathered,
     check_local,
     check_metadata,
-    check_scaled,
+    check_scattered,
     collective_memory,
 )
 from .types import COMMUTATIVE_REDUCERS, AluOp, Engine, Groups, Memory, NonNegative, Pairs
@@ -251,13 +251,14 @@ class InstCollectiveCompute(Inst, frozen=True, kw_only=True):
             dst = self.dsts[index // per_dst]
             same_dtype(self, scope, src, dst)
             match kind:
+                case CollectiveKind.AllGather if self.metadata is not None:
+                    check_metadata(self, scope, self.metadata, dst, n, self.has_rdispls)
                 case CollectiveKind.AllGather if self.broadcast_sizes:
                     check_broadcast(self, src.shape, dst.shape, self.broadcast_sizes, n)
                 case CollectiveKind.AllGather:
-                    check_scaled(self, dst.shape, src.shape, self._dim(), n, "dst")
+                    check_gathered(self, src.shape, dst.shape, self._dim(), n)
                 case CollectiveKind.ReduceScatter:
-                    check_divides(self, src.shape, self._dim(), n, "src")
-                    check_scaled(self, src.shape, dst.shape, self._dim(), n, "src")
+                    check_scattered(self, src.shape, dst.shape, self._dim(), n)
                 case CollectiveKind.AllToAll:
                     check_exchanged(self, src.shape, dst.shape, self.split_dim or 0, self.concat_dim or 0, n)
                 case CollectiveKind.AllToAllV:

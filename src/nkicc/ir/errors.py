@@ -12,7 +12,7 @@ from typing import Any, Never
 
 from msgspec import Struct
 
-from .types import Loc
+from .types import DType, Loc
 
 __all__ = ["CATALOGUE", "Entry", "NkiccError", "fail"]
 
@@ -107,8 +107,8 @@ def fail(
     values = {"operand": operand, "rank": rank, "core": core, **slots}
     error = NkiccError(
         code,
-        entry.message.format(**values),
-        hint=entry.hint.format(**values) if hint is None else hint,
+        entry.message.format(**values).rstrip(),
+        hint=entry.hint.format(**values).rstrip() if hint is None else hint,
         operand=operand,
         rank=rank,
         core=core,
@@ -127,14 +127,16 @@ _ISA = "NKI documentation, nki.isa"
 CATALOGUE: dict[str, Entry] = {
     # --- program and files -----------------------------------------------------------------------------------------
     "NKC001": Entry("{file} cannot be read: {why}", "Check the path and its permissions."),
+    "NKC115": Entry("{file} cannot be written: {why}", "Check the folder and its permissions."),
+    "NKC116": Entry("there is not enough memory: {why}", "Run fewer ranks, or smaller tensors."),
     "NKC002": Entry(
         "{file} is not a program of nkicc: {why}",
         "Write it with `nkicc build --json` or `nkicc lower --json` and pass it on unchanged.",
     ),
     "NKC003": Entry("{file} has no kernel named {kernel}; it has {available}", "Name one of those: FILE:KERNEL."),
-    "NKC004": Entry("{file} holds {count} kernels: {available}", "Say which one: FILE:KERNEL."),
+    "NKC004": Entry("{file} holds {kernels}", "Say which one: FILE:KERNEL."),
     "NKC005": Entry("the kernel raised {kind}: {text}", "The line is the kernel's own; nothing was run."),
-    "NKC006": Entry("{option}: {why}", "See `nkicc COMMAND --help`."),
+    "NKC006": Entry("{option}: {why}"),
     "NKC007": Entry("input {name!r}: {why}", "Inputs are given by the names of the kernel's parameters."),
     "NKC008": Entry("{what} is not implemented in nkicc", "{instead}"),
     "NKC009": Entry("{what} can only be used while a kernel is traced", "Call the kernel with nkicc.run(...)."),
@@ -143,16 +145,20 @@ CATALOGUE: dict[str, Entry] = {
         "grid has {grid} core(s), LNC is {lnc}", "Launch the kernel on grid [{lnc}] or run it with lnc={grid}."
     ),
     "NKC012": Entry("{what} is an instruction of the {level} level, the program is at the {expected} level"),
-    "NKC013": Entry("pass pipeline: {why}", "`nkicc lower --list-passes` lists the passes."),
+    "NKC013": Entry(
+        "pass pipeline: {why}",
+        "Passes are separated by commas, options stand in braces: lower-local-collectives{{max-bpp=256}}. "
+        "`nkicc lower --list-passes` lists all of them.",
+    ),
     "NKC014": Entry("lnc must be 1 or 2 and ranks at least 1, got lnc={lnc}, ranks={ranks}"),
     "NKC015": Entry(
         "SPMD grid with multi neuron cores is not supported on {target}", "Use lnc=1 or target trn2.", _DOWN
     ),
     "NKC016": Entry("the importable module {name!r} is not nkicc's", "Call nkicc.activate(replace=True) to shadow it."),
-    "NKC017": Entry("{what} raised {kind}: {text}", "The line is the file's own; nothing was run."),
+    "NKC017": Entry("{what} raised {kind}: {text}", "The line is the file's own."),
     "NKC018": Entry(
         "{output} differs from golden() on rank(s) {ranks}: {why}",
-        "Both are computed from the same inputs(rank, ranks).",
+        "Both are computed from the same inputs(rank, ranks); --no-golden leaves the comparison out.",
     ),
     "NKC-internal": Entry(
         "nkicc itself failed: {kind}: {text}",
@@ -180,13 +186,16 @@ CATALOGUE: dict[str, Entry] = {
         "Live tensors there: {tensors}. Use smaller tiles or let tensors die earlier.",
     ),
     "NKC027": Entry("register {name!r} is used before it is defined"),
-    "NKC028": Entry("the value has no data type of the machine: {why}"),
+    "NKC028": Entry("{what} is {found}, no data type of the machine", f"It has {', '.join(DType)}."),
     "NKC029": Entry("{what} name {name!r} is taken on this core", "Give it a name of its own or none."),
     # --- operands of an instruction --------------------------------------------------------------------------------
     "NKC030": Entry("{inst}: {what} must be in {expected}, {name!r} is in {found}"),
     "NKC031": Entry("{inst} mixes memories: {found}", "All operands in HBM or all in SBUF, never both.", _API),
     "NKC032": Entry("{inst}: {left} is {left_dtype}, {right} is {right_dtype}", "Convert before the instruction."),
-    "NKC033": Entry("{inst}: {what} has shape {found}, expected {expected} {why}"),
+    "NKC033": Entry(
+        "{inst}: {what} has shape {found}, expected {expected} {why}",
+        "Allocate it in the expected shape, or pass a view that has it.",
+    ),
     "NKC034": Entry("{inst} takes {expected} {what}, got {found}"),
     "NKC035": Entry("{inst}: {what} is {found!r}; permitted: {permitted}"),
     "NKC036": Entry(
@@ -310,7 +319,7 @@ CATALOGUE: dict[str, Entry] = {
     "NKC090": Entry("Unsupported operator {kind}", "The klr path has no leaf for it; use the loop path.", _DOWN),
     "NKC091": Entry("{leaf}: {condition}", "An assertion of the klr leaf; the loop path has no such limit.", _DOWN),
     # --- while running ---------------------------------------------------------------------------------------------
-    "NKC100": Entry("no stream can move: {summary}", "Each line below is one stream and what it waits for."),
+    "NKC100": Entry("no stream can move: {summary}", "Each note is one stream and what it waits for."),
     "NKC101": Entry(
         "{inst}: {left} does {left_op}, {right} does {right_op}",
         "All members of a group must issue the same operation with the same shape, type and groups.",
@@ -339,6 +348,11 @@ CATALOGUE: dict[str, Entry] = {
     "NKC109": Entry(
         "{inst}: index {value} occurs twice among the rows of {name!r} to add to",
         "A DMA that reads and writes needs unique indices: combine equal ones first, or add them one after another.",
+        _ISA,
+    ),
+    "NKC114": Entry(
+        "{inst} goes on with {want} partition(s) of the accumulator of engine {engine}, which holds {held}",
+        "Start with reduce_cmd.reset_reduce; instructions that only may accumulate leave it undefined when idle.",
         _ISA,
     ),
     # --- the device compiler's own -----------------------------------------------------------------------------------

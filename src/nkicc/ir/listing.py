@@ -10,7 +10,7 @@ import msgspec
 from .access import AccessPattern, Register, Tensor, is_dense
 from .base import Inst
 from .penguin import HbmTensor
-from .program import InstLoop, Module, Program
+from .program import LOOPS, Module, Program
 
 __all__ = ["listing"]
 
@@ -31,8 +31,13 @@ def _program(program: Program) -> list[str]:
     flag = "  has_collectives" if program.has_collectives else ""
     lines = [f"program {program.name}{ranks}{flag}"]
     outputs = {view.tensor for view in program.outputs}
+    roles = {
+        **dict.fromkeys([constant.tensor for constant in program.constants], "constant "),
+        **dict.fromkeys(outputs, "output "),
+        **dict.fromkeys(program.inputs, "input "),
+    }
     for tensor in program.tensors:
-        role = "input " if tensor.name in program.inputs else "output " if tensor.name in outputs else ""
+        role = roles.get(tensor.name, "")
         lines.append(f"  {role}{_tensor(tensor)}")
     for index, core in enumerate(program.cores):
         lines.append(f"  core {index}")
@@ -56,7 +61,7 @@ def _body(body: tuple[Inst, ...], tensors: dict[str, Tensor], indent: int, lines
         if inst.loc is not None:
             text = f"{text:<100}  ; {os.path.basename(inst.loc.file)}:{inst.loc.line}"
         lines.append(text)
-        if isinstance(inst, InstLoop):
+        if isinstance(inst, LOOPS):
             _body(inst.body, tensors, indent + 2, lines)
 
 

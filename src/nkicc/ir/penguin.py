@@ -18,6 +18,7 @@ from .types import COMMUTATIVE_REDUCERS, AluOp, DType, Engine, Groups, Memory, N
 
 __all__ = [
     "AllGatherOp",
+    "AllGatherVOp",
     "AllReduceOp",
     "AlltoAllOp",
     "AlltoAllVOp",
@@ -40,6 +41,7 @@ __all__ = [
     "TiledAllReduceOp",
     "TiledCollectivePermuteOp",
     "TiledCollectivePermuteReduceOp",
+    "VariableOp",
 ]
 
 DmaQos = Annotated[int, Meta(ge=0, le=16)]
@@ -166,7 +168,7 @@ class AllGatherOp(CollectiveComputeOp, frozen=True, kw_only=True):
         self.check_dense(self.check_zip(scope))
         n = len(self.replica_groups[0])
         for src, dst in zip(self.srcs, self.dsts, strict=True):
-            check_scaled(self, dst.shape, src.shape, self.all_gather_dim, n, "dst")
+            check_gathered(self, src.shape, dst.shape, self.all_gather_dim, n)
 
 
 class ReduceScatterOp(CollectiveComputeOp, frozen=True, kw_only=True):
@@ -182,8 +184,7 @@ class ReduceScatterOp(CollectiveComputeOp, frozen=True, kw_only=True):
         self.check_dense(self.check_zip(scope))
         n, dim = len(self.replica_groups[0]), self.reduce_scatter_dim
         for src, dst in zip(self.srcs, self.dsts, strict=True):
-            check_divides(self, src.shape, dim, n, "src")
-            check_scaled(self, src.shape, dst.shape, dim, n, "src")
+            check_scattered(self, src.shape, dst.shape, dim, n)
 
 
 class AlltoAllOp(CollectiveComputeOp, frozen=True, kw_only=True):
@@ -210,12 +211,12 @@ class AlltoAllOp(CollectiveComputeOp, frozen=True, kw_only=True):
             check_exchanged(self, src.shape, dst.shape, self.split_dimension, self.concat_dimension, n)
 
 
-class AlltoAllVOp(CollectiveComputeOp, frozen=True, kw_only=True):
-    """All-to-all of variable counts over flat HBM buffers (nki.collectives.all_to_all_v).
+class VariableOp(CollectiveComputeOp, frozen=True, kw_only=True):
+    """Base of the collectives whose counts are data: one flat HBM source, one flat HBM destination, and `metadata`.
 
-    `metadata` is uint32 of shape (rows, N) in HBM or (1, rows, N) in SBUF: row 0 elements sent to each member, row 1
-    their offset in src, row 2 elements received (written unless `recv_counts_known`), row 3 (with `has_rdispls`) their
-    offset in dst; without it member s's slot in dst starts at s·(dst.size / N). Lowered to kind AllToAllV.
+    `metadata` is uint32 of shape (rows, N) in HBM or (1, rows, N) in SBUF: row 0 elements sent, row 1 their offset in
+    src, row 2 elements received from each member (written unless `recv_counts_known`), row 3 (with `has_rdispls`) their
+    offset in dst; without it member s's slot in dst starts at s·(dst.size / N).
     """
 
     metadata: AccessPattern
@@ -241,9 +242,32 @@ class AlltoAllVOp(CollectiveComputeOp, frozen=True, kw_only=True):
                 loc=self.loc,
             )
         self.check_zip(scope)
-        only_hbm(self, scope, "AllToAllV")
-        self.metadata.verify(scope.tensor(self.metadata), operand="metadata", loc=self.loc)
+        only_hbm(self, scope, type(self).__name__.removesuffix("Op"))
         check_metadata(self, scope, self.metadata, self.dsts[0], len(self.replica_groups[0]), self.has_rdispls)
+
+
+class AlltoAllVOp(VariableOp, frozen=True, kw_only=True):
+    """All-to-all of variable counts (nki.collectives.all_to_all_v): rows 0 and 1 of the metadata have one column per
+    destination. Lowered to kind AllToAllV."""
+
+
+class AllGatherVOp(VariableOp, frozen=True, kw_only=True):
+    """All-gather of variable counts (nki.collectives.all_gather_v): every member sends one chunk to all, so rows 0 and
+    1 of the metadata have one value, in column 0. `has_rdispls` is refused (NKC035), as the releases do. Lowered to
+    kind AllGather carrying the metadata, since BIR has no kind of its own."""
+
+    def verify(self, scope: Scope) -> None:
+        if self.has_rdispls:
+            fail(
+                "NKC035",
+                inst=self.label,
+                what="has_rdispls",
+                found=True,
+                permitted="False, every member has an equal slot of dst",
+                operand="has_rdispls",
+                loc=self.loc,
+            )
+        VariableOp.verify(self, scope)
 
 
 class BroadcastOp(CollectiveComputeOp, frozen=True, kw_only=True):
@@ -563,7 +587,9 @@ def collective_memory(inst: Inst, scope: Scope) -> Memory:
     """The one memory of a collective's operands: shared or private HBM count as HBM (returned as shared_hbm). NKC031 on
     a mix, NKC030 for PSUM, BIR428 for SBUF before trn2."""
     sbuf = hbm = False
-    aps = (*inst.writes(), *inst.reads())
+    # The metadata of a variable collective may be in either memory, whatever the data is in.
+    metadata = getattr(inst, "metadata", None)
+    aps = [ap for ap in (*inst.writes(), *inst.reads()) if ap is not metadata]
     for ap in aps:
         memory = scope.tensor(ap, inst.loc).memory
         if memory is Memory.psum:
@@ -580,7 +606,7 @@ def collective_memory(inst: Inst, scope: Scope) -> Memory:
             sbuf = True
         else:
             hbm = True
-    if sbuf and hbm and not (isinstance(inst, AlltoAllVOp)):
+    if sbuf and hbm:
         found = ", ".join(f"{ap.tensor} in {scope.tensor(ap).memory.value}" for ap in aps)
         fail("NKC031", inst=inst.label, found=found, loc=inst.loc)
     if sbuf and scope.target.arch < 30:
@@ -629,20 +655,33 @@ def check_divides(inst: Inst, shape: tuple[int, ...], dim: int, n: int, what: st
         fail("NKC036", inst=inst.label, what=what, extent=extent, dim=dim, size=n, operand=what, loc=inst.loc)
 
 
-def check_scaled(inst: Inst, large: tuple[int, ...], small: tuple[int, ...], dim: int, n: int, what: str) -> None:
-    """NKC033 unless `large` is `small` with `dim` multiplied by the group size."""
-    if dim >= len(small):
+def check_gathered(inst: Inst, src: tuple[int, ...], dst: tuple[int, ...], dim: int, n: int) -> None:
+    """NKC033 unless `dst` is `src` with `dim` multiplied by the group size. NKC054 for a dim that src does not have."""
+    _check_joined(inst, src, dst, dim, n, src[dim] * n if dim < len(src) else 0)
+
+
+def check_scattered(inst: Inst, src: tuple[int, ...], dst: tuple[int, ...], dim: int, n: int) -> None:
+    """NKC033 unless `dst` is `src` with `dim` divided by the group size (NKC036). NKC054 for a dim that src does not
+    have."""
+    check_divides(inst, src, dim, n, "src")
+    _check_joined(inst, src, dst, dim, n, src[dim] // n if dim < len(src) else 0)
+
+
+def _check_joined(
+    inst: Inst, src: tuple[int, ...], dst: tuple[int, ...], dim: int, n: int, extent: int
+) -> None:
+    if dim >= len(src):
         fail("NKC054", inst=inst.label, name="the dimension", found=dim, loc=inst.loc)
-    expected = (*small[:dim], small[dim] * n, *small[dim + 1 :])
-    if large != expected:
+    expected = (*src[:dim], extent, *src[dim + 1 :])
+    if dst != expected:
         fail(
             "NKC033",
             inst=inst.label,
-            what=what,
-            found=large,
+            what="dst",
+            found=dst,
             expected=expected,
-            why=f"(dim {dim}, {n} ranks)",
-            operand=what,
+            why=f"(src {src}, dim {dim}, {n} ranks)",
+            operand="dst",
             loc=inst.loc,
         )
 
@@ -704,8 +743,9 @@ def check_broadcast(inst: Inst, src: tuple[int, ...], dst: tuple[int, ...], size
 def check_metadata(
     inst: Inst, scope: Scope, metadata: AccessPattern, dst: AccessPattern, n: int, has_rdispls: bool
 ) -> None:
-    """The table of a variable all-to-all has 3 (with displacements 4) rows of n columns (NKC033) of uint32 (NKC035);
+    """The table of a variable collective has 3 (with displacements 4) rows of n columns (NKC033) of uint32 (NKC035);
     dst has n equal slots (NKC036)."""
+    metadata.verify(scope.tensor(metadata, inst.loc), operand="metadata", loc=inst.loc)
     rows, shape = 4 if has_rdispls else 3, metadata.shape
     if len(shape) < 2 or shape[-1] != n or not rows <= shape[-2] <= 4:
         fail(

@@ -19,7 +19,20 @@ from .base import Inst, Scope
 from .errors import fail
 from .types import RegisterName, Target, World
 
-__all__ = ["BIR", "PENGUIN", "Core", "InstLoop", "InstWhile", "Instruction", "Level", "Module", "Program", "walk"]
+__all__ = [
+    "BIR",
+    "LOOPS",
+    "PENGUIN",
+    "Constant",
+    "Core",
+    "InstLoop",
+    "InstWhile",
+    "Instruction",
+    "Level",
+    "Module",
+    "Program",
+    "walk",
+]
 
 VERSION = 1
 
@@ -46,12 +59,16 @@ class InstWhile(Inst, frozen=True, kw_only=True):
     body: tuple[Instruction, ...]
 
 
+#: The instructions that hold others in `body`.
+LOOPS = (InstLoop, InstWhile)
+
+
 PENGUIN = (
-    penguin.AllGatherOp | penguin.AllReduceOp | penguin.AlltoAllOp | penguin.AlltoAllVOp | penguin.Barrier
-    | penguin.BroadcastOp | penguin.CollectivePermuteOp | penguin.CollectivePermuteReduceOp | penguin.CoreBarrierOp
-    | penguin.CurrentProcessingRankId | penguin.GetGlobalRankId | penguin.RecvOp | penguin.ReduceScatterOp
-    | penguin.SendOp | penguin.SendRecvCCEOp | penguin.SendRecvOp | penguin.ShardOp | penguin.TiledAllReduceOp
-    | penguin.TiledCollectivePermuteOp | penguin.TiledCollectivePermuteReduceOp
+    penguin.AllGatherOp | penguin.AllGatherVOp | penguin.AllReduceOp | penguin.AlltoAllOp | penguin.AlltoAllVOp
+    | penguin.Barrier | penguin.BroadcastOp | penguin.CollectivePermuteOp | penguin.CollectivePermuteReduceOp
+    | penguin.CoreBarrierOp | penguin.CurrentProcessingRankId | penguin.GetGlobalRankId | penguin.RecvOp
+    | penguin.ReduceScatterOp | penguin.SendOp | penguin.SendRecvCCEOp | penguin.SendRecvOp | penguin.ShardOp
+    | penguin.TiledAllReduceOp | penguin.TiledCollectivePermuteOp | penguin.TiledCollectivePermuteReduceOp
 )  # fmt: skip
 BIR = (
     bir.InstCollectiveCompute | bir.InstCollectiveRecv | bir.InstCollectiveSend | bir.InstCoreBarrier
@@ -69,16 +86,26 @@ class Core(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     body: tuple[Instruction, ...] = ()
 
 
+class Constant(Struct, frozen=True, forbid_unknown_fields=True):
+    """What shared tensor `tensor` holds before the program starts, on every rank: its elements in row-major order
+    (base64 in JSON)."""
+
+    tensor: str
+    data: bytes
+
+
 class Program(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a set of ranks runs. `tensors` are those that all cores of a rank see (shared HBM, kernel arguments);
     `inputs` names the arguments among them in order, `outputs` are views of what the kernel returned. `ranks` empty
-    means all ranks of the world. `has_collectives` is the builder's flag."""
+    means all ranks of the world. `constants` are shared tensors that come filled. `has_collectives` is the builder's
+    flag."""
 
     name: str
     cores: tuple[Core, ...]
     tensors: tuple[Tensor, ...] = ()
     inputs: tuple[str, ...] = ()
     outputs: tuple[AccessPattern, ...] = ()
+    constants: tuple[Constant, ...] = ()
     ranks: tuple[int, ...] = ()
     has_collectives: bool = False
 
@@ -125,7 +152,7 @@ def walk(body: Iterable[Instruction]) -> Iterator[Instruction]:
     """Every instruction in program order, loops before their bodies."""
     for inst in body:
         yield inst
-        if isinstance(inst, InstLoop | InstWhile):
+        if isinstance(inst, LOOPS):
             yield from walk(inst.body)
 
 
@@ -139,6 +166,19 @@ def verify_program(module: Module, program: Program) -> None:
             fail("NKC023", name=name, hint="Inputs and outputs are tensors of the program, not of a core.")
     for view in program.outputs:
         view.verify(shared[view.tensor], operand="output")
+    for constant in program.constants:
+        tensor = shared.get(constant.tensor)
+        if tensor is None:
+            fail("NKC023", name=constant.tensor, hint="A constant is a tensor of the program, not of a core.")
+        if len(constant.data) != tensor.size * tensor.dtype.size:
+            fail(
+                "NKC039",
+                inst=f"constant {tensor.name!r}",
+                left=len(constant.data) // tensor.dtype.size,
+                right=tensor.size,
+                operand="constants",
+                loc=tensor.loc,
+            )
     for rank in program.ranks:
         Scope(module.world, module.target, {}).check_rank(rank, "ranks", None)
     for core, part in enumerate(program.cores):

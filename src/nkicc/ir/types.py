@@ -100,6 +100,8 @@ _ML_DTYPES = {
     "bfloat16": ml_dtypes.bfloat16,
 }
 _BY_NAME: dict[object, DType] = {name: d for d in DType for name in (d.value, d.numpy.name, d.numpy)}
+# A truth value is a byte.
+_BY_NAME["bool"] = DType.uint8
 
 
 class Memory(str, Enum):
@@ -160,7 +162,10 @@ class AluOp(str, Enum):
     pow = "pow"
     mod = "mod"
     rsqrt = "rsqrt"
+    reciprocal = "reciprocal"
     abs = "abs"
+    square = "square"
+    relu = "relu"
     abs_max = "abs_max"
     abs_min = "abs_min"
     mod_int = "mod_int"
@@ -171,21 +176,34 @@ COMMUTATIVE_REDUCERS = frozenset({AluOp.add, AluOp.max, AluOp.min})
 
 
 class ActFn(str, Enum):
-    """Functions of the scalar engine."""
+    """Functions of the scalar engine (NKI documentation, "Supported Activation Functions")."""
 
     copy = "copy"
-    exp = "exp"
-    log = "log"
+    abs = "abs"
+    sign = "sign"
+    square = "square"
     sqrt = "sqrt"
     rsqrt = "rsqrt"
-    square = "square"
     reciprocal = "reciprocal"
-    abs = "abs"
+    exp = "exp"
+    log = "log"
+    sin = "sin"
+    arctan = "arctan"
+    erf = "erf"
+    erf_dx = "erf_dx"
     relu = "relu"
+    prelu = "prelu"
     sigmoid = "sigmoid"
     tanh = "tanh"
+    softplus = "softplus"
+    mish = "mish"
     silu = "silu"
+    silu_dx = "silu_dx"
     gelu = "gelu"
+    gelu_dx = "gelu_dx"
+    gelu_apprx_tanh = "gelu_apprx_tanh"
+    gelu_apprx_sigmoid = "gelu_apprx_sigmoid"
+    gelu_apprx_sigmoid_dx = "gelu_apprx_sigmoid_dx"
 
 
 class Target(str, Enum):

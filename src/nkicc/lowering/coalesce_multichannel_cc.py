@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from nkicc.ir.access import Tensor
 from nkicc.ir.bir import CollectiveKind, InstCollectiveCompute
 from nkicc.ir.errors import fail
-from nkicc.ir.program import InstLoop, Module, Program
+from nkicc.ir.program import LOOPS, Module, Program
 
 from .streams import Body, map_cores, overlap
 
@@ -59,7 +59,7 @@ def _plan(body: Body, tensors: Tensors, depth: int) -> Iterator[tuple[list[Run],
     if runs:
         yield runs, depth
     for inst in body:
-        if isinstance(inst, InstLoop):
+        if isinstance(inst, LOOPS):
             yield from _plan(inst.body, tensors, depth + 1)
 
 
@@ -170,7 +170,7 @@ def _merge(body: Body, tensors: Tensors, renamed: dict[str, str]) -> Body:
                 inst = _merged(item)
                 renamed.update({member.name: inst.name for member in item[1:]})
                 changed = True
-        elif isinstance(item, InstLoop):
+        elif isinstance(item, LOOPS):
             inside = _merge(item.body, tensors, renamed)
             if inside is not item.body:
                 inst = replace(item, body=tuple(inside))

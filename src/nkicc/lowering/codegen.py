@@ -28,7 +28,7 @@ from nkicc.ir.bir import (
     InstGetGlobalRankId,
 )
 from nkicc.ir.errors import fail
-from nkicc.ir.program import Core, InstLoop, Instruction, Level, Module, Program, walk
+from nkicc.ir.program import LOOPS, Core, Instruction, Level, Module, Program, walk
 from nkicc.ir.types import AluOp, Groups
 
 from .paths import PATHS, check_klr
@@ -85,7 +85,7 @@ class CoreCodegen:
         for inst in body:
             leaf = LEAVES.get(type(inst))
             if leaf is None:
-                new = replace(inst, body=self.lower(inst.body)) if type(inst) is InstLoop else inst
+                new = replace(inst, body=self.lower(inst.body)) if isinstance(inst, LOOPS) else inst
             else:
                 if self.path.asserts:
                     self._check_path(inst)
@@ -204,6 +204,19 @@ def _all_to_all_v(op: penguin.AlltoAllVOp, cg: CoreCodegen) -> Inst:
         metadata=op.metadata,
         recv_counts_known=op.recv_counts_known,
         has_rdispls=op.has_rdispls,
+    )
+
+
+def _all_gather_v(op: penguin.AllGatherVOp, cg: CoreCodegen) -> Inst:
+    """An AllGather that carries the metadata: BIR has no kind of its own for it, and without counts it is that gather
+    over flat buffers."""
+    return cg.compute(
+        op,
+        CollectiveKind.AllGather,
+        "AllGatherV",
+        op.replica_groups,
+        metadata=op.metadata,
+        recv_counts_known=op.recv_counts_known,
     )
 
 
@@ -354,6 +367,7 @@ def _shard(op: penguin.ShardOp, cg: CoreCodegen) -> Inst:
 #: One leaf per op class. A leaf returns the instruction, or None if nothing is left of the op.
 LEAVES: dict[type[Inst], Callable[[Any, CoreCodegen], Inst | None]] = {
     penguin.AllGatherOp: _all_gather,
+    penguin.AllGatherVOp: _all_gather_v,
     penguin.AllReduceOp: _all_reduce,
     penguin.AlltoAllOp: _all_to_all,
     penguin.AlltoAllVOp: _all_to_all_v,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from nkicc.ir.bir import CollectiveComputeTypeHint, InstCollectiveCompute, InstGetCurProcessingRankID
 from nkicc.ir.errors import fail
-from nkicc.ir.program import InstLoop, Module, Program, walk
+from nkicc.ir.program import LOOPS, Module, Program, walk
 
 from .streams import Body, map_cores
 
@@ -73,7 +73,7 @@ def _record(inst: Any, stream: int, streams: Streams) -> None:
 def _fill(body: Body, streams: Streams) -> Body:
     out: list[Any] = []
     for inst in body:
-        if isinstance(inst, InstLoop):
+        if isinstance(inst, LOOPS):
             inst = replace(inst, body=tuple(_fill(inst.body, streams)))
         elif type(inst) in _USERS and inst.stream_id < 0:
             said = _said(inst)

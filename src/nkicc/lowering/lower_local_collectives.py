@@ -30,7 +30,7 @@ from nkicc.ir.bir import (
 )
 from nkicc.ir.errors import fail
 from nkicc.ir.isa import DmaMode, InstDMACopy, InstTensorCopy
-from nkicc.ir.program import InstLoop, Module, Program, walk
+from nkicc.ir.program import LOOPS, Module, Program, walk
 from nkicc.ir.types import AluOp, DType, Memory
 
 from .legalize_cce_dma import legalize_cce_dma
@@ -134,7 +134,7 @@ class _Lowering:
         """What becomes of a meeting that is no local collective: barriers stay, loops are lowered inside."""
         if any(type(head) is not type(heads[0]) or is_local(head) for head in heads):
             self.refuse_barriers(bodies, meetings)
-        if not isinstance(heads[0], InstLoop):
+        if not isinstance(heads[0], LOOPS):
             return list(heads)
         if not same_trips(heads):
             self.refuse_barriers(bodies, meetings)

@@ -33,6 +33,7 @@ DIFFERENCES: dict[str, tuple[Any, Any]] = {
             "RecvOp": "63",
             "TiledAllReduceOp": "TiledAllReduceOp",
             "AlltoAllVOp": "AlltoAllVOp",
+            "AllGatherVOp": "AllGatherVOp",
         },
     ),
     "masked_sendrecv": (True, False),

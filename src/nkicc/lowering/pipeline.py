@@ -7,6 +7,7 @@ name, spelled with dashes and separated by spaces or commas.
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -91,7 +92,10 @@ def run_pipeline(module: Module, text: str, path: str = "loop") -> Module:
 
 def parse_pipeline(text: str, path: str = "loop") -> list[Step]:
     """The steps of a textual pipeline, in order. Raises NKC013."""
-    return [_step(item, path) for item in _items(text)]
+    steps = [_step(item, path) for item in _items(text)]
+    if sum(step.entry.run is codegen for step in steps) > 1:
+        fail("NKC013", why="codegen is given twice, and a program can only once leave the penguin level")
+    return steps
 
 
 def _items(text: str) -> list[str]:
@@ -116,7 +120,7 @@ def _step(item: str, path: str) -> Step:
     name = name.strip()
     entry = PASSES.get(name)
     if entry is None:
-        fail("NKC013", why=f"there is no pass {name!r}; there are {', '.join(PASSES)}")
+        fail("NKC013", why=f"there is no pass {name!r}; there are {', '.join(PASSES)}", notes=_misspelt(name))
     if brace and not rest.endswith("}"):
         fail("NKC013", why=f"text after the options of {name!r}: {item!r}")
     values = {"path": path} if entry.options is CodegenOptions else {}
@@ -129,4 +133,22 @@ def _step(item: str, path: str) -> Step:
     try:
         return Step(entry, msgspec.convert(values, entry.options, strict=False))
     except msgspec.ValidationError as error:
-        fail("NKC013", why=f"{name!r}: {error}", cause=error)
+        fail("NKC013", why=f"{name!r}: {_plainly(error)}", cause=error)
+
+
+def _misspelt(name: str) -> tuple[str, ...]:
+    """What was meant by something that is no pass: one followed by its options or by another pass."""
+    known = next((known for known in sorted(PASSES, key=len, reverse=True) if name.startswith(known)), None)
+    if known is None:
+        close = get_close_matches(name, PASSES, 1)
+        return (f"did you mean {close[0]!r}?",) if close else ()
+    rest = name.removeprefix(known).strip(" :;()[]")
+    if any(rest.startswith(other) for other in PASSES):
+        return (f"passes are separated by commas: {known},{rest}",)
+    return (f"options stand in braces: {known}{{{rest}}}",)
+
+
+def _plainly(error: msgspec.ValidationError) -> str:
+    """msgspec's text without its way of naming the place."""
+    text, _, place = str(error).replace("`", "").partition(" - at $.")
+    return f"{place.replace('_', '-')}: {text[:1].lower()}{text[1:]}" if place else text

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from nkicc.ir.bir import InstCoreBarrier
-from nkicc.ir.program import InstLoop, Module, Program, walk
+from nkicc.ir.program import LOOPS, Module, Program, walk
 
 from .streams import Body, map_cores
 
@@ -68,7 +68,7 @@ def _rewrite(body: Body, numbered: Iterator[tuple[int, str]], renamed: dict[str,
         changes: dict[str, Any] = {}
         if type(inst) is InstCoreBarrier:
             changes["id"], changes["name"] = next(numbered)
-        elif isinstance(inst, InstLoop):
+        elif isinstance(inst, LOOPS):
             changes["body"] = tuple(_rewrite(inst.body, numbered, renamed))
         if renamed and inst.deps:
             changes["deps"] = tuple([renamed.get(d, d) for d in inst.deps])

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from nkicc.ir.access import AccessPattern, Tensor
 from nkicc.ir.base import Inst
 from nkicc.ir.bir import InstCollectiveCompute, InstCoreBarrier, InstGPSIMDSB2SB
-from nkicc.ir.program import InstLoop, Module, Program, walk
+from nkicc.ir.program import LOOPS, InstLoop, InstWhile, Module, Program, walk
 
 __all__ = ["Body", "is_fence", "is_local", "is_meeting", "map_cores", "overlap", "same_trips", "writes_any"]
 
@@ -50,19 +50,19 @@ def is_local(inst: Inst) -> bool:
 
 def is_meeting(inst: Inst, cores: int) -> bool:
     """Whether the cores of a rank meet at this instruction or, in a loop, inside of it."""
-    if isinstance(inst, InstLoop):
+    if isinstance(inst, LOOPS):
         return any(is_meeting(i, cores) for i in inst.body)
     if type(inst) is InstCoreBarrier:
         return len(set(inst.cores)) == cores
     return is_local(inst) or type(inst) is InstGPSIMDSB2SB
 
 
-def same_trips(loops: Sequence[InstLoop]) -> bool:
+def same_trips(loops: Sequence[InstLoop | InstWhile]) -> bool:
     """Whether loops that meet inside run equally often, as far as their bounds are known."""
     trips = {
         len(range(loop.start, loop.stop, loop.step))
         for loop in loops
-        if loop.step and isinstance(loop.start, int) and isinstance(loop.stop, int)
+        if isinstance(loop, InstLoop) and loop.step and isinstance(loop.start, int) and isinstance(loop.stop, int)
     }
     return len(trips) <= 1
 

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from nkicc.ir.bir import CollectiveKind, InstCollectiveCompute, InstCoreBarrier
-from nkicc.ir.program import InstLoop, Module, walk
+from nkicc.ir.program import LOOPS, Module, walk
 
 from .streams import Body, is_fence, is_local, is_meeting, map_cores, same_trips
 
@@ -47,7 +47,7 @@ def _sync(bodies: list[Body]) -> list[Body]:
                     edits[core][i] = (barrier, inst)
     for place in zip(*[meets for meets, _ in streams], strict=True):
         loops = [body[i] for body, i in zip(bodies, place, strict=True)]
-        if isinstance(loops[0], InstLoop) and same_trips(loops):
+        if isinstance(loops[0], LOOPS) and same_trips(loops):
             for core, new in enumerate(_sync([loop.body for loop in loops])):
                 if new is not loops[core].body:
                     edits[core][place[core]] = (replace(loops[core], body=tuple(new)),)
@@ -69,7 +69,7 @@ def _segments(body: Body, cores: int) -> tuple[list[int], list[list[int]]]:
     meets: list[int] = []
     segments: list[list[int]] = [[]]
     for i, inst in enumerate(body):
-        if is_meeting(inst, cores) or (isinstance(inst, InstLoop) and any(map(_is_global, walk(inst.body)))):
+        if is_meeting(inst, cores) or (isinstance(inst, LOOPS) and any(map(_is_global, walk(inst.body)))):
             meets.append(i)
             segments.append([])
         elif _is_global(inst):

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from . import collectives, dtype, isa, language, typing
-from .kernel import Kernel, jit
+from . import collectives, distributed, dtype, isa, language, nccl, typing
+from .kernel import Kernel, baremetal, benchmark, jit, simulate
 from .missing import refuse_unknown
 
-__all__ = ["Kernel", "__version__", "collectives", "dtype", "isa", "jit", "language", "typing"]
+__all__ = [
+    "Kernel",
+    "__version__",
+    "baremetal",
+    "benchmark",
+    "collectives",
+    "distributed",
+    "dtype",
+    "isa",
+    "jit",
+    "language",
+    "nccl",
+    "simulate",
+    "typing",
+]
 
 #: The NKI release whose signatures this follows; those of earlier and later ones are accepted where they differ.
 __version__ = "0.6.0"

@@ -1,57 +1,118 @@
-"""`nki.language`: tensors, buffers, data types, ranges, program ids and op tokens."""
+"""`nki.language`: tensors, buffers, data types, operations, loops and program ids, as a kernel imports them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Never
+import os
+from builtins import bool as _bool
+from typing import Any
 
-from msgspec import Struct
+from nkicc.ir.types import Memory
 
-from nkicc.builder.source import refuse
-from nkicc.ir.isa import InstMemset
-from nkicc.ir.types import ActFn, AluOp, Memory
-
+from .creation import (
+    device_print,
+    empty_like,
+    full,
+    ones,
+    shared_constant,
+    shared_identity_matrix,
+    zeros,
+    zeros_like,
+)
 from .dtype import (
     bfloat16,
+    bool_,
+    float4_e2m1fn_x4,
     float8_e4m3,
     float8_e4m3fn,
+    float8_e4m3fn_x4,
     float8_e5m2,
+    float8_e5m2_x4,
     float8_e8m0fnu,
     float16,
     float32,
     int8,
     int16,
     int32,
+    int64,
+    tfloat32,
     uint8,
     uint16,
     uint32,
 )
+from .loops import (
+    affine_range,
+    dynamic_range,
+    fori_loop,
+    no_reorder,
+    num_programs,
+    program_id,
+    program_ndim,
+    sequential_range,
+    static_range,
+    while_loop,
+)
 from .missing import refuse_unknown
-from .tensor import Register, ds, ndarray
+from .ops import OPS, Op, logical_not, negative
+from .tensor import ds, ndarray
+from .tiles import (
+    all,
+    broadcast_to,
+    expand_dims,
+    load,
+    load_transpose2d,
+    matmul,
+    max,
+    mean,
+    min,
+    prod,
+    rms_norm,
+    softmax,
+    store,
+    sum,
+    transpose,
+    var,
+    where,
+)
 from .trace import current
 
 __all__ = [
+    "MemoryRegion",
     "NKIObject",
+    "NkiTensor",
     "Op",
     "abs",
     "abs_max",
     "abs_min",
     "add",
     "affine_range",
+    "all",
+    "arctan",
+    "average",
     "bfloat16",
     "bitwise_and",
     "bitwise_or",
     "bitwise_xor",
+    "bool",
+    "bool_",
+    "broadcast_to",
+    "bypass",
     "copy",
+    "device_print",
     "divide",
     "ds",
+    "dynamic_range",
     "empty_like",
     "equal",
+    "erf",
+    "erf_dx",
     "exp",
+    "expand_dims",
+    "float4_e2m1fn_x4",
     "float8_e4m3",
     "float8_e4m3fn",
+    "float8_e4m3fn_x4",
     "float8_e5m2",
+    "float8_e5m2_x4",
     "float8_e8m0fnu",
     "float16",
     "float32",
@@ -59,59 +120,100 @@ __all__ = [
     "full",
     "gelu",
     "gelu_apprx_sigmoid",
+    "gelu_apprx_sigmoid_dx",
     "gelu_apprx_tanh",
+    "gelu_dx",
     "greater",
     "greater_equal",
     "hbm",
     "int8",
     "int16",
     "int32",
+    "int64",
     "invert",
+    "is_hbm",
+    "is_on_chip",
+    "is_psum",
+    "is_sbuf",
     "left_shift",
     "less",
     "less_equal",
+    "load",
+    "load_transpose2d",
     "log",
     "logical_and",
+    "logical_not",
     "logical_or",
     "logical_xor",
+    "matmul",
+    "max",
     "maximum",
+    "mean",
+    "min",
     "minimum",
+    "mish",
     "mod",
     "multiply",
     "ndarray",
+    "negative",
     "no_reorder",
     "not_equal",
     "num_programs",
     "ones",
     "power",
+    "prelu",
     "private_hbm",
+    "prod",
     "program_id",
     "program_ndim",
     "psum",
+    "range",
     "reciprocal",
     "relu",
     "right_shift",
+    "rms_norm",
     "rsqrt",
     "sbuf",
     "sequential_range",
+    "shared_constant",
     "shared_hbm",
+    "shared_identity_matrix",
     "sigmoid",
+    "sign",
     "silu",
+    "silu_dx",
+    "sin",
+    "softmax",
+    "softplus",
     "sqrt",
     "square",
     "static_range",
+    "store",
     "subtract",
+    "sum",
     "tanh",
+    "tensor",
+    "tfloat32",
     "tile_size",
+    "transpose",
     "uint8",
     "uint16",
     "uint32",
+    "var",
+    "where",
+    "while_loop",
     "zeros",
     "zeros_like",
 ]
 
+#: Names that kernels use beside those of the documentation.
+NkiTensor = tensor = ndarray
+bool = bool_
+range = range
+
 # --- buffers ---------------------------------------------------------------------------------------------------------
 
+MemoryRegion = Memory
 sbuf = Memory.sbuf
 psum = Memory.psum
 private_hbm = Memory.private_hbm
@@ -119,137 +221,89 @@ hbm = private_hbm
 shared_hbm = Memory.shared_hbm
 
 
-# --- op tokens -------------------------------------------------------------------------------------------------------
+def is_sbuf(buffer: Memory) -> _bool:
+    """Whether a tensor's buffer is SBUF."""
+    return buffer is sbuf
 
 
-class Op(Struct, frozen=True):
-    """The name of an operation, as an argument of an instruction. `alu` is what the vector engines do for it, `act` the
-    scalar engine's function; an instruction refuses a token that its engine has nothing for."""
-
-    name: str
-    alu: AluOp | None = None
-    act: ActFn | None = None
-
-    def __call__(self, *_: Any, **__: Any) -> Never:
-        refuse("NKC008", what=f"calling nl.{self.name}", instead="Pass it as the op of an nki.isa call.")
+def is_psum(buffer: Memory) -> _bool:
+    """Whether a tensor's buffer is PSUM."""
+    return buffer is psum
 
 
-add = Op("add", AluOp.add)
-subtract = Op("subtract", AluOp.subtract)
-multiply = Op("multiply", AluOp.mult)
-divide = Op("divide", AluOp.divide)
-maximum = Op("maximum", AluOp.max)
-minimum = Op("minimum", AluOp.min)
-power = Op("power", AluOp.pow)
-mod = Op("mod", AluOp.mod)
-abs_max = Op("abs_max", AluOp.abs_max)
-abs_min = Op("abs_min", AluOp.abs_min)
-equal = Op("equal", AluOp.is_equal)
-not_equal = Op("not_equal", AluOp.not_equal)
-greater = Op("greater", AluOp.is_gt)
-greater_equal = Op("greater_equal", AluOp.is_ge)
-less = Op("less", AluOp.is_lt)
-less_equal = Op("less_equal", AluOp.is_le)
-logical_and = Op("logical_and", AluOp.logical_and)
-logical_or = Op("logical_or", AluOp.logical_or)
-logical_xor = Op("logical_xor", AluOp.logical_xor)
-bitwise_and = Op("bitwise_and", AluOp.bitwise_and)
-bitwise_or = Op("bitwise_or", AluOp.bitwise_or)
-bitwise_xor = Op("bitwise_xor", AluOp.bitwise_xor)
-invert = Op("invert", AluOp.bitwise_not)
-left_shift = Op("left_shift", AluOp.logical_shift_left)
-right_shift = Op("right_shift", AluOp.logical_shift_right)
-abs = Op("abs", AluOp.abs, ActFn.abs)
-rsqrt = Op("rsqrt", AluOp.rsqrt, ActFn.rsqrt)
-copy = Op("copy", None, ActFn.copy)
-exp = Op("exp", None, ActFn.exp)
-log = Op("log", None, ActFn.log)
-sqrt = Op("sqrt", None, ActFn.sqrt)
-square = Op("square", None, ActFn.square)
-reciprocal = Op("reciprocal", None, ActFn.reciprocal)
-relu = Op("relu", None, ActFn.relu)
-sigmoid = Op("sigmoid", None, ActFn.sigmoid)
-tanh = Op("tanh", None, ActFn.tanh)
-silu = Op("silu", None, ActFn.silu)
-gelu = Op("gelu", None, ActFn.gelu)
-# Kernels put these two in tables when they are imported; no instruction here does them.
-gelu_apprx_tanh = Op("gelu_apprx_tanh")
-gelu_apprx_sigmoid = Op("gelu_apprx_sigmoid")
+def is_hbm(buffer: Memory) -> _bool:
+    """Whether a tensor's buffer is HBM, private or shared."""
+    return buffer in (private_hbm, shared_hbm)
 
 
-# --- tensors ---------------------------------------------------------------------------------------------------------
+def is_on_chip(buffer: Memory) -> _bool:
+    """Whether a tensor's buffer is SBUF or PSUM."""
+    return buffer in (sbuf, psum)
 
 
-def full(shape: Sequence[int], fill_value: float, dtype: Any, buffer: Memory = sbuf, name: str = "") -> ndarray:
-    """A tensor with every element set to `fill_value`. Errors as those of `ndarray`."""
-    tensor = ndarray(shape, dtype, buffer, name)
-    current("nl.full").codegen.insert(InstMemset(dst=tensor.__access__(), value=fill_value))
-    return tensor
+# --- operations ------------------------------------------------------------------------------------------------------
 
-
-def zeros(shape: Sequence[int], dtype: Any, buffer: Memory = sbuf, name: str = "") -> ndarray:
-    """A tensor of zeros."""
-    return full(shape, 0, dtype, buffer, name)
-
-
-def ones(shape: Sequence[int], dtype: Any, buffer: Memory = sbuf, name: str = "") -> ndarray:
-    """A tensor of ones."""
-    return full(shape, 1, dtype, buffer, name)
-
-
-def empty_like(x: ndarray, dtype: Any = None, buffer: Memory | None = None, name: str = "") -> ndarray:
-    """An uninitialised tensor with the shape of `x` and, unless given, its dtype and buffer."""
-    return ndarray(x.shape, x.dtype if dtype is None else dtype, x.buffer if buffer is None else buffer, name)
-
-
-def zeros_like(x: ndarray, dtype: Any = None, buffer: Memory | None = None, name: str = "") -> ndarray:
-    """A tensor of zeros with the shape of `x` and, unless given, its dtype and buffer."""
-    return zeros(x.shape, x.dtype if dtype is None else dtype, x.buffer if buffer is None else buffer, name)
+add = OPS["add"]
+subtract = OPS["subtract"]
+multiply = OPS["multiply"]
+divide = OPS["divide"]
+maximum = OPS["maximum"]
+minimum = OPS["minimum"]
+power = OPS["power"]
+mod = OPS["mod"]
+average = OPS["average"]
+abs_max = OPS["abs_max"]
+abs_min = OPS["abs_min"]
+equal = OPS["equal"]
+not_equal = OPS["not_equal"]
+greater = OPS["greater"]
+greater_equal = OPS["greater_equal"]
+less = OPS["less"]
+less_equal = OPS["less_equal"]
+logical_and = OPS["logical_and"]
+logical_or = OPS["logical_or"]
+logical_xor = OPS["logical_xor"]
+bitwise_and = OPS["bitwise_and"]
+bitwise_or = OPS["bitwise_or"]
+bitwise_xor = OPS["bitwise_xor"]
+left_shift = OPS["left_shift"]
+right_shift = OPS["right_shift"]
+bypass = OPS["bypass"]
+invert = OPS["invert"]
+abs = OPS["abs"]
+sign = OPS["sign"]
+square = OPS["square"]
+sqrt = OPS["sqrt"]
+rsqrt = OPS["rsqrt"]
+reciprocal = OPS["reciprocal"]
+exp = OPS["exp"]
+log = OPS["log"]
+sin = OPS["sin"]
+arctan = OPS["arctan"]
+erf = OPS["erf"]
+erf_dx = OPS["erf_dx"]
+relu = OPS["relu"]
+prelu = OPS["prelu"]
+sigmoid = OPS["sigmoid"]
+tanh = OPS["tanh"]
+softplus = OPS["softplus"]
+mish = OPS["mish"]
+silu = OPS["silu"]
+silu_dx = OPS["silu_dx"]
+gelu = OPS["gelu"]
+gelu_dx = OPS["gelu_dx"]
+gelu_apprx_tanh = OPS["gelu_apprx_tanh"]
+gelu_apprx_sigmoid = OPS["gelu_apprx_sigmoid"]
+gelu_apprx_sigmoid_dx = OPS["gelu_apprx_sigmoid_dx"]
+copy = OPS["copy"]
 
 
 class NKIObject:
-    """Base of a kernel author's own classes, which pass through a kernel as constants."""
+    """Base of a kernel author's own classes, which pass through a kernel as constants. Keywords become attributes."""
 
-
-# --- programs and loops ----------------------------------------------------------------------------------------------
-
-#: Loops of a kernel are unrolled while it is traced.
-affine_range = sequential_range = static_range = range
-
-
-def program_ndim() -> int:
-    """Number of grid dimensions: 1, or 0 for a kernel that was launched without a grid."""
-    return 0 if current("nl.program_ndim").grid is None else 1
-
-
-def num_programs(axes: int = 0) -> int:
-    """Number of programs: the physical cores of a rank. NKC088 for an axis other than 0."""
-    _check_axis(axes)
-    return current("nl.num_programs").grid or 1
-
-
-def program_id(axis: int = 0) -> int:
-    """Which of them this is. NKC088 for an axis other than 0."""
-    _check_axis(axis)
-    return current("nl.program_id").core
-
-
-def _check_axis(axis: object) -> None:
-    if type(axis) is not int or axis != 0:
-        refuse("NKC088", axis=axis, axes="axis 0", operand="axis")
-
-
-def fori_loop(lower: int | Register, upper: int | Register, body: Callable[[Register], object], step: int = 1) -> None:
-    """A loop of the device: `body` is traced once, with the register that counts from `lower` to before `upper`."""
-    start, stop = (bound.register if isinstance(bound, Register) else bound for bound in (lower, upper))
-    with current("nl.fori_loop").codegen.loop(start, stop, step) as register:
-        body(Register(register))
-
-
-@contextmanager
-def no_reorder() -> Iterator[None]:
-    """Instructions inside keep their order, as they do everywhere here."""
-    yield
+    def __init__(self, **kwargs: Any) -> None:
+        for name, value in kwargs.items():
+            setattr(self, name, value)
 
 
 class _TileSize:
@@ -258,12 +312,18 @@ class _TileSize:
     pmax = 128
     psum_fmax = psum_bank_fmax = 512
     psum_bank_fmax_bytes = 2048
-    psum_num_banks = 8
     psum_min_align = 4
     sbuf_min_align = 1
     gemm_stationary_fmax = 128
     gemm_moving_fmax = 512
     bn_stats_fmax = 512
+
+    @property
+    def psum_num_banks(self) -> int:
+        """Banks of PSUM: one less from trn2 on where dma_transpose is made of PE transposes, which need it."""
+        if os.environ.get("NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE", "").lower() not in ("1", "true"):
+            return 8
+        return 7 if current("nl.tile_size.psum_num_banks").target.arch >= 30 else 8
 
     @property
     def total_available_sbuf_size(self) -> int:

@@ -19,6 +19,7 @@ from nkicc.ir.access import AccessPattern, Tensor, dense_pattern, is_dense
 from nkicc.ir.access import Register as IrRegister
 from nkicc.ir.types import DType, Memory, RegisterName
 
+from .dtype import NoStorage
 from .trace import current
 
 __all__ = ["Register", "ds", "machine_dtype", "ndarray"]
@@ -266,6 +267,22 @@ class ndarray:
             self._refuse("the partition dimension cannot be dropped")
         return self[(*(slice(None),) * dim, index)]
 
+    def vector_select(self, dim: int, vector_offset: ndarray) -> ndarray:
+        """Row `vector_offset[p]` of dimension 0 for each partition p of a (P, 1) tile of integers; in HBM only."""
+        if self._dim(dim) != 0 or self.on_chip or self._dynamic is not None:
+            self._refuse("vector_select takes dimension 0 of a tensor in HBM without another dynamic index")
+        index = self._index_tile(vector_offset)
+        view = self._view((index.size, *self.shape[1:]), (0, *self.strides[1:]), self.offset)
+        view._dynamic = (None, index, self.strides[0])
+        return view
+
+    def indirect(self, index: ndarray, num_elem: int | None = None) -> Never:
+        """Gather along the free dimension on chip, of NeuronCore-v4: not implemented (NKC008)."""
+        refuse("NKC008", what="NkiTensor.indirect", instead="Use nisa.nc_n_gather, or an index by nl.ds and registers.")
+
+    def __setitem__(self, index: Any, value: Any) -> Never:
+        refuse("NKC008", what="assigning to a tensor", instead="Use nl.store, nisa.dma_copy or nisa.tensor_copy.")
+
     def reshape(self, shape: Sequence[int]) -> ndarray:
         """The same elements in row-major order under another shape. NKC025 if that would need a copy, if the number of
         elements differs, or if a partition dimension changes."""
@@ -381,6 +398,8 @@ class ndarray:
         result.dtype = new.numpy
         return result
 
+    reinterpret_cast = view
+
     def ap(
         self,
         pattern: Sequence[Sequence[int]],
@@ -464,6 +483,8 @@ class ndarray:
 
     def _scalar(self, value: Any) -> RegisterName | AccessPattern:
         if isinstance(value, Register):
+            if self.on_chip and value.register.dtype is DType.int64:
+                self._refuse("an int64 scalar as an offset on chip; an int32 reaches all of it")
             return value.name
         if not isinstance(value, ndarray) or value.size != 1 or value.dtype.kind not in "iu":
             self._refuse(f"{brief(value)} as an offset; it takes a register or a (1, 1) tile of integers")
@@ -494,11 +515,13 @@ class ndarray:
 
 
 def machine_dtype(dtype: Any) -> DType:
-    """The machine's type of anything that names one; NKC028 if there is none."""
+    """The machine's type of anything that names one; NKC028 if there is none, NKC008 for the packed ones."""
+    if isinstance(dtype, NoStorage):
+        refuse("NKC008", what=f"a tensor of nl.{dtype}", instead="Use one of the unpacked types.", operand="dtype")
     try:
         return DType.of(dtype)
-    except TypeError as error:
-        refuse("NKC028", why=str(error), operand="dtype")
+    except TypeError:
+        refuse("NKC028", what="dtype", found=repr(dtype), operand="dtype")
 
 
 def _extents(shape: Any, name: str) -> Shape:

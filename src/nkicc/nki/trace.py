@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from nkicc.builder import NeuronCodegen
-from nkicc.builder.source import refuse
+from nkicc.builder.source import here, refuse
 from nkicc.ir.access import Tensor
-from nkicc.ir.types import DType, Memory, Target
+from nkicc.ir.errors import fail
+from nkicc.ir.types import DType, Loc, Memory, Target
 
 __all__ = ["Tracer", "current", "is_tracing", "tracing"]
 
@@ -18,12 +19,15 @@ class Tracer:
     """One core's trace. `grid` is the number of programs the kernel was launched on, or None for a launch without a
     grid."""
 
-    __slots__ = ("_arguments", "_unnamed", "codegen", "grid")
+    __slots__ = ("_arguments", "_loops", "_unnamed", "codegen", "grid", "ordered")
 
     def __init__(self, codegen: NeuronCodegen, grid: int | None) -> None:
         self.codegen = codegen
         self.grid = grid
+        #: Whether a `no_reorder` block is open.
+        self.ordered = False
         self._arguments: set[str] = set()
+        self._loops: list[tuple[str, object, Loc | None]] = []
         self._unnamed = dict.fromkeys(Memory, 0)
 
     @property
@@ -54,6 +58,22 @@ class Tracer:
         if name in self._arguments:
             name += ".local"
         return self.codegen.allocate(name, shape, dtype, memory)
+
+    def enter(self, what: str, loop: object) -> None:
+        """A loop of the device begins that the kernel's own `for` statement ends."""
+        self._loops.append((what, loop, here()))
+
+    def leave(self, loop: object) -> None:
+        """The innermost such loop ends. NKC111 if one inside of it has been left open."""
+        what, innermost, loc = self._loops.pop()
+        if innermost is not loop:
+            fail("NKC111", loop=what, loc=loc)
+
+    def finish(self) -> None:
+        """NKC111 if a loop has been left open."""
+        if self._loops:
+            what, _, loc = self._loops[-1]
+            fail("NKC111", loop=what, loc=loc)
 
 
 _CURRENT: ContextVar[Tracer | None] = ContextVar("tracer", default=None)

@@ -41,6 +41,7 @@ def simulate(module: Module, inputs: Sequence[Mapping[str, np.ndarray]], options
     with np.errstate(all="ignore"), _one_blas_thread(module):
         sets = [RankSet(module, p, given, options, pool) for p, given in zip(module.programs, inputs, strict=True)]
         Scheduler(sets, report).run()
+    report.printed = [text for s in sets for text in s.printed]
     report.seconds = time.perf_counter() - start
     outputs = [tuple(View(s.shared[view.tensor], view, Lanes()).read() for view in s.program.outputs) for s in sets]
     left = [{name: s.shared[name].tensor_value() for name in s.program.inputs} for s in sets]

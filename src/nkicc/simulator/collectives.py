@@ -132,6 +132,8 @@ def all_reduce(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict
 @rule(CollectiveKind.AllGather)
 def all_gather(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
     """dst = the members' src along dim 0 (Partition) or 1 (Free); with broadcast_sizes, only that many rows of each."""
+    if inst.metadata is not None:
+        return all_gather_v(inst, plans, row_of)
     rows, sizes = len(row_of), inst.broadcast_sizes
     axis = 1 if inst.cc_dim is CollectiveDimension.Free else 0
     (plan,) = plans
@@ -204,8 +206,32 @@ def all_to_all(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict
 
 @rule(CollectiveKind.AllToAllV)
 def all_to_all_v(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
+    """Rows 0 and 1 of the metadata have one count and one offset in src per destination."""
+
+    def sends(table: Array, plan: GroupPlan) -> tuple[Array, Array]:
+        return table[plan.members, 0], table[plan.members, 1]
+
+    return variable(inst, plans, row_of, sends)
+
+
+def all_gather_v(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
+    """Column 0 of rows 0 and 1 has the one count and the one offset of a member's chunk, which goes to all."""
+
+    def sends(table: Array, plan: GroupPlan) -> tuple[Array, Array]:
+        chunk = table[plan.members, :2, :1]
+        shape = (*plan.members.shape, plan.size)
+        return np.broadcast_to(chunk[:, :, 0], shape), np.broadcast_to(chunk[:, :, 1], shape)
+
+    return variable(inst, plans, row_of, sends)
+
+
+#: From the metadata of all rows to counts and offsets in src, both (groups, sender, receiver).
+Sends = Callable[[Array, GroupPlan], tuple[Array, Array]]
+
+
+def variable(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int], sends: Sends) -> Transfer:
     """Counts and offsets are data. The last source is the metadata, as (rows, members) per rank; the last sink, unless
-    the receive counts are known, is the metadata again."""
+    the receive counts are known, is the metadata again. Only what arrives is written: the rest of dst stays."""
     rows = len(row_of)
 
     def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
@@ -214,25 +240,25 @@ def all_to_all_v(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: di
         table = metadata.reshape(metadata.shape[0], -1, metadata.shape[-1]).astype(np.int64)
         table = np.broadcast_to(table, (rows, *table.shape[1:]))
         src = np.broadcast_to(src.reshape(src.shape[0], -1), (rows, src[0].size))
-        # An all_to_all_v writes only what arrives: the rest of dst stays.
         out = sink.prepare(rows, keep=True)
         flat = np.array(out.reshape(rows, -1))
         capacity = flat.shape[1]
         received = np.array(table[:, 2])
         for plan in plans:
-            sent = table[plan.members, 0]  # (groups, sender, receiver)
-            start = table[plan.members, 1]
+            sent, start = sends(table, plan)
             arrival = sent.swapaxes(1, 2)  # (groups, receiver, sender)
             received[plan.members] = arrival
             if inst.recv_counts_known and not np.array_equal(table[plan.members, 2], arrival):
                 g, i, s = np.argwhere(table[plan.members, 2] != arrival)[0]
                 _count_mismatch(inst, plan, list(row_of), int(g), int(s), int(i), sent, table)
+            _check_extents(inst, start, sent, src.shape[1], "src")
             if inst.has_rdispls:
                 place = table[plan.members, 3]
+                _check_extents(inst, place, arrival, capacity, "dst")
             else:
-                place = np.broadcast_to(np.arange(plan.size) * (capacity // plan.size), arrival.shape)
-            _check_extents(inst, start, sent, src.shape[1], "src")
-            _check_extents(inst, place, arrival, capacity, "dst")
+                slot = capacity // plan.size
+                place = np.broadcast_to(np.arange(plan.size) * slot, arrival.shape)
+                _check_extents(inst, np.zeros_like(arrival), arrival, slot, "a sender's slot of dst")
             count = arrival.ravel()
             receiver = np.broadcast_to(plan.members[:, :, None], arrival.shape).ravel()
             sender = np.broadcast_to(plan.members[:, None, :], arrival.shape).ravel()
@@ -243,7 +269,6 @@ def all_to_all_v(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: di
         out[...] = flat.reshape(out.shape)
         if not inst.recv_counts_known:
             counts = sinks[1].prepare(rows, keep=True)
-            counts.reshape(rows, -1, metadata.shape[-1])
             whole = np.array(counts).reshape(rows, -1, metadata.shape[-1])
             whole[:, 2] = received
             counts[...] = whole.reshape(counts.shape)

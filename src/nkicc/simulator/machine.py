@@ -11,7 +11,7 @@ from nkicc.ir.access import AccessPattern, Tensor
 from nkicc.ir.base import Inst
 from nkicc.ir.errors import fail
 from nkicc.ir.program import Core, Module, Program, walk
-from nkicc.ir.types import Memory
+from nkicc.ir.types import Engine, Memory
 
 from .memory import AnyView, Buffer, Lanes, Offsets, Pool, bind
 
@@ -29,6 +29,7 @@ class RankSet:
         self.program = program
         ranks = program.ranks or tuple(range(module.world.ranks))
         self.ranks: Array = np.array(ranks, np.int64)
+        self.printed: list[str] = []
         widen = options.low_precision_as_float32 and not _reinterprets(program)
         self.pool = pool
         self.shared = {t.name: Buffer(t, self.ranks, self.pool, widen=widen) for t in program.tensors}
@@ -90,8 +91,13 @@ class CoreState:
         self.index = index
         self.body = core.body
         self.ranks = ranks.ranks
+        self.printed = ranks.printed
         self.lanes = Lanes()
         self.registers = Registers(self.lanes)
+        #: Random generators per engine, see rules.random.
+        self.generators: dict[Engine, Array] = {}
+        #: Accumulators per engine, see rules.accumulate.
+        self.accumulators: dict[Engine, Array] = {}
         self._own: dict[str, Tensor] = {t.name: t for t in core.tensors}
         self._buffers = {
             t.name: Buffer(t, ranks.ranks, ranks.pool, widen=widen) for t in core.tensors if t.remote is None

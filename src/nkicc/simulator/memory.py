@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Never
 
 import numpy as np
 
@@ -57,22 +58,20 @@ class Pool:
         if self._taken + rows * size > self.limit:
             self._taken -= self.size
             self._free.clear()
+        if self._taken + rows * size > self.limit:
+            self._refuse(rows, size, tensor, None)
         try:
-            if self._taken + rows * size > self.limit:
-                raise MemoryError
             data = np.empty((rows, size), np.uint8)
         except MemoryError as error:
-            fail(
-                "NKC106",
-                name=tensor.name,
-                need=f"{rows} x {size}",
-                taken=self._taken,
-                limit=self.limit,
-                loc=tensor.loc,
-                cause=error,
-            )
+            self._refuse(rows, size, tensor, error)
         self._taken += rows * size
         return data
+
+    def _refuse(self, rows: int, size: int, tensor: Tensor, cause: MemoryError | None) -> Never:
+        fail(
+            "NKC106", name=tensor.name, need=f"{rows} x {size}", taken=self._taken, limit=self.limit, loc=tensor.loc,
+            cause=cause,
+        )  # fmt: skip
 
     @property
     def size(self) -> int:
@@ -169,7 +168,7 @@ class Buffer:
         self._claims: Claims | None = None
         self._owned = True
         self._spare: dict[int, Array] = {}
-        #: PSUM only: which elements a matmul has written since allocation (the accumulate=None rule).
+        #: PSUM only: (1 or ranks, bytes), not 0 where a matmul has written since allocation (the accumulate=None rule).
         self.started: Array | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""Arithmetic of the engines on NumPy arrays: casts, ALU operations, activation functions.
+"""Arithmetic of the engines on NumPy arrays: casts and ALU operations.
 
 Compute engines work in float32 and round once on the way out; conversions to integers round half to even and saturate
 (NKI documentation, "NKI ISA API common fields").
@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nkicc.ir.types import ActFn, AluOp
+from nkicc.ir.types import AluOp
 
-__all__ = ["ACTIVATIONS", "alu", "assign", "is_integer", "to_compute"]
+__all__ = ["alu", "assign", "is_integer", "to_compute"]
 
 Array = np.ndarray
 F32 = np.dtype(np.float32)
@@ -59,6 +59,14 @@ def _logical(function: Callable[[Array, Array], Array]) -> Callable[[Array, Arra
     return lambda a, b: function(a != 0, b != 0).astype(np.result_type(a))
 
 
+def _power(a: Array, b: Array) -> Array:
+    """Integers go through float64, since NumPy has no negative integer powers."""
+    if not is_integer(a.dtype):
+        return np.power(a, b)
+    value = np.rint(np.power(a.astype(np.float64), b))
+    return np.nan_to_num(np.clip(value, -(2.0**62), 2.0**62)).astype(np.int64)
+
+
 def _unsigned_right_shift(a: Array, b: Array) -> Array:
     unsigned = np.dtype(f"u{a.dtype.itemsize}")
     return (np.asarray(a).view(unsigned) >> np.asarray(b).astype(unsigned)).view(a.dtype)
@@ -73,10 +81,13 @@ _ALU: dict[AluOp, Callable[[Array, Array], Array]] = {
     AluOp.divide: np.divide,
     AluOp.max: np.maximum,
     AluOp.min: np.minimum,
-    AluOp.pow: np.power,
+    AluOp.pow: _power,
     AluOp.mod: np.mod,
     AluOp.mod_int: np.mod,
     AluOp.abs: lambda a, b: np.abs(a),
+    AluOp.square: lambda a, b: np.square(a),
+    AluOp.relu: lambda a, b: np.maximum(a, a.dtype.type(0)),
+    AluOp.reciprocal: lambda a, b: np.float32(1) / a,
     AluOp.abs_max: lambda a, b: np.maximum(np.abs(a), np.abs(b)),
     AluOp.abs_min: lambda a, b: np.minimum(np.abs(a), np.abs(b)),
     AluOp.rsqrt: lambda a, b: np.float32(1) / np.sqrt(a),
@@ -99,50 +110,7 @@ _ALU: dict[AluOp, Callable[[Array, Array], Array]] = {
     AluOp.arith_shift_right: lambda a, b: np.right_shift(a, b),
 }
 
-#: Operations on raw integer bits: no conversion to float32.
-BITVEC = frozenset(
-    {
-        AluOp.bitwise_and,
-        AluOp.bitwise_or,
-        AluOp.bitwise_xor,
-        AluOp.bitwise_not,
-        AluOp.logical_shift_left,
-        AluOp.logical_shift_right,
-        AluOp.arith_shift_left,
-        AluOp.arith_shift_right,
-    }
-)
-
 
 def alu(op: AluOp) -> Callable[[Array, Array], Array] | None:
     """The two-operand function of an ALU op, or None if the engine has none (`average`)."""
     return _ALU.get(op)
-
-
-def _erf(x: Array) -> Array:
-    # Abramowitz & Stegun 7.1.26 in float64: absolute error 1.5e-7, below float32's resolution of the result.
-    x = x.astype(np.float64)
-    t = 1.0 / (1.0 + 0.3275911 * np.abs(x))
-    poly = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
-    return np.sign(x) * (1.0 - poly * np.exp(-x * x))
-
-
-def _sigmoid(x: Array) -> Array:
-    return (1 / (1 + np.exp(-x))).astype(F32)
-
-
-ACTIVATIONS: dict[ActFn, Callable[[Array], Array]] = {
-    ActFn.copy: lambda x: x,
-    ActFn.exp: np.exp,
-    ActFn.log: np.log,
-    ActFn.sqrt: np.sqrt,
-    ActFn.rsqrt: lambda x: np.float32(1) / np.sqrt(x),
-    ActFn.square: np.square,
-    ActFn.reciprocal: lambda x: np.float32(1) / x,
-    ActFn.abs: np.abs,
-    ActFn.relu: lambda x: np.maximum(x, np.float32(0)),
-    ActFn.sigmoid: _sigmoid,
-    ActFn.tanh: np.tanh,
-    ActFn.silu: lambda x: x * _sigmoid(x),
-    ActFn.gelu: lambda x: (0.5 * x * (1 + _erf(x / np.sqrt(2.0)))).astype(F32),
-}

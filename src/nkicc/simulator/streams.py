@@ -63,13 +63,14 @@ class Run:
 
 
 class Wait:
-    """A place where the stream arrives at a meeting, or waits for an earlier arrival."""
+    """A place where the stream arrives at a meeting, or waits for an earlier arrival: `count` is 1 or 0 instructions."""
 
-    __slots__ = ("arrive", "inst")
+    __slots__ = ("arrive", "count", "inst")
 
-    def __init__(self, inst: Inst, arrive: Callable[[], Token]) -> None:
+    def __init__(self, inst: Inst, arrive: Callable[[], Token], count: int = 1) -> None:
         self.inst = inst
         self.arrive = arrive
+        self.count = count
 
 
 class Repeat:
@@ -107,6 +108,7 @@ class Stream:
             if type(part) is Run:
                 self._run(part)
             elif type(part) is Wait:
+                self.report.instructions += part.count
                 if part.inst.mask is not None and not uniform_mask(self.core, part.inst):
                     continue
                 token = part.arrive()
@@ -598,7 +600,7 @@ class _Compiler:
         return False
 
     def _settle(self) -> Block:
-        waits: Block = [Wait(inst, lambda cell=cell: cell[0]) for cell, inst in self.pending]
+        waits: Block = [Wait(inst, lambda cell=cell: cell[0], 0) for cell, inst in self.pending]
         self.pending = []
         return waits
 

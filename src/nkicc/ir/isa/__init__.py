@@ -6,46 +6,130 @@ Semantics are those of the public nki.isa pages. Compute engines work in float32
 
 from __future__ import annotations
 
+from .accumulate import Accumulate, ReduceCmd
+from .debug import InstDevicePrint
+from .dropout import InstDropout
+from .gather import InstLocalGather, InstNGather, InstNonzeroWithCount, InstSequenceBounds
 from .index import InstIota
 from .matrix import InstMatmul, InstTranspose
-from .movement import DmaMode, InstDMACopy, InstDMATranspose, InstMemset, InstTensorCopy
-from .registers import InstRegisterLoad, InstRegisterMove, InstRegisterStore
-from .scalar import InstActivation
-from .vector import InstTensorReduce, InstTensorScalar, InstTensorTensor
+from .movement import (
+    DgeMode,
+    DmaMode,
+    InstDMACopy,
+    InstDMATranspose,
+    InstMemset,
+    InstStreamShuffle,
+    InstTensorCopy,
+    InstTensorCopyPredicated,
+)
+from .random import InstRand2, InstRandGetState, InstRandSetState, InstRng, InstSetRngSeed
+from .reduce import InstTensorPartitionReduce, InstTensorReduce, InstTensorScalarReduce
+from .registers import InstRegisterAlu, InstRegisterLoad, InstRegisterMove, InstRegisterStore
+from .scalar import InstActivate2, InstActivation
+from .scan import InstTensorScalarCumulative, InstTensorTensorScan
+from .search import InstFindIndex8, InstMatchReplace8, InstMax8, InstTopk
+from .select import InstAffineSelect, InstRangeSelect, InstSelectReduce
+from .statistics import InstBnAggr, InstBnStats
+from .vector import InstExponential, InstReciprocal, InstScalarTensorTensor, InstTensorScalar, InstTensorTensor
 
 __all__ = [
     "ISA",
+    "Accumulate",
+    "DgeMode",
     "DmaMode",
+    "InstActivate2",
     "InstActivation",
+    "InstAffineSelect",
+    "InstBnAggr",
+    "InstBnStats",
     "InstDMACopy",
     "InstDMATranspose",
+    "InstDevicePrint",
+    "InstDropout",
+    "InstExponential",
+    "InstFindIndex8",
     "InstIota",
+    "InstLocalGather",
+    "InstMatchReplace8",
     "InstMatmul",
+    "InstMax8",
     "InstMemset",
+    "InstNGather",
+    "InstNonzeroWithCount",
+    "InstRand2",
+    "InstRandGetState",
+    "InstRandSetState",
+    "InstRangeSelect",
+    "InstReciprocal",
+    "InstRegisterAlu",
     "InstRegisterLoad",
     "InstRegisterMove",
     "InstRegisterStore",
+    "InstRng",
+    "InstScalarTensorTensor",
+    "InstSelectReduce",
+    "InstSequenceBounds",
+    "InstSetRngSeed",
+    "InstStreamShuffle",
     "InstTensorCopy",
+    "InstTensorCopyPredicated",
+    "InstTensorPartitionReduce",
     "InstTensorReduce",
     "InstTensorScalar",
+    "InstTensorScalarCumulative",
+    "InstTensorScalarReduce",
     "InstTensorTensor",
+    "InstTensorTensorScan",
+    "InstTopk",
     "InstTranspose",
+    "ReduceCmd",
 ]
 
 #: Every instruction of a kernel but the loop, which holds others (`ir.program`).
 ISA = (
-    InstActivation
+    InstActivate2
+    | InstActivation
+    | InstAffineSelect
+    | InstBnAggr
+    | InstBnStats
     | InstDMACopy
     | InstDMATranspose
+    | InstDevicePrint
+    | InstDropout
+    | InstExponential
+    | InstFindIndex8
     | InstIota
+    | InstLocalGather
+    | InstMatchReplace8
     | InstMatmul
+    | InstMax8
     | InstMemset
+    | InstNGather
+    | InstNonzeroWithCount
+    | InstRand2
+    | InstRandGetState
+    | InstRandSetState
+    | InstRangeSelect
+    | InstReciprocal
+    | InstRegisterAlu
     | InstRegisterLoad
     | InstRegisterMove
     | InstRegisterStore
+    | InstRng
+    | InstScalarTensorTensor
+    | InstSelectReduce
+    | InstSequenceBounds
+    | InstSetRngSeed
+    | InstStreamShuffle
     | InstTensorCopy
+    | InstTensorCopyPredicated
+    | InstTensorPartitionReduce
     | InstTensorReduce
     | InstTensorScalar
+    | InstTensorScalarCumulative
+    | InstTensorScalarReduce
     | InstTensorTensor
+    | InstTensorTensorScan
+    | InstTopk
     | InstTranspose
 )

@@ -2,15 +2,54 @@
 
 from __future__ import annotations
 
+from enum import Enum
+from typing import Never
+
 from ..access import AccessPattern
 from ..base import Inst, Scope, in_memory, verify_operands
 from ..errors import fail
-from ..types import DType, Memory
+from ..types import DType, Engine, Memory
 
-__all__ = ["Number", "Operands", "check_counts", "check_same_dtype", "check_tiles", "on_chip"]
+__all__ = [
+    "FLOATS",
+    "INTEGERS",
+    "AnyNumber",
+    "NonFinite",
+    "Number",
+    "Operands",
+    "check_arch",
+    "check_counts",
+    "check_dtype",
+    "check_engine",
+    "check_per_partition",
+    "check_same_dtype",
+    "check_tile",
+    "check_tiles",
+    "not_both_in_psum",
+    "off_psum",
+    "on_chip",
+    "per_partition",
+    "refuse_option",
+    "tiles_of",
+]
 
 Number = int | float
 Operands = tuple[AccessPattern, ...]
+
+
+class NonFinite(str, Enum):
+    """The floats that JSON has no numbers for; `float()` reads them."""
+
+    infinity = "inf"
+    minus_infinity = "-inf"
+    nan = "nan"
+
+
+#: A number that a kernel may choose freely.
+AnyNumber = Number | NonFinite
+
+FLOATS = frozenset(dtype for dtype in DType if dtype.is_float)
+INTEGERS = frozenset(DType) - FLOATS
 
 
 def on_chip(inst: Inst, scope: Scope, *aps: AccessPattern) -> None:
@@ -57,3 +96,108 @@ def check_same_dtype(inst: Inst, scope: Scope, src: AccessPattern, dst: AccessPa
             right_dtype=b.value,
             loc=inst.loc,
         )
+
+
+def tiles_of(*operands: object) -> Operands:
+    """The operands that are tiles and not constants."""
+    return tuple([operand for operand in operands if isinstance(operand, AccessPattern)])
+
+
+def check_dtype(inst: Inst, scope: Scope, operand: object, what: str, permitted: frozenset[DType]) -> None:
+    """NKC035 for a tile of another element type; a constant has none."""
+    if not isinstance(operand, AccessPattern):
+        return
+    dtype = scope.dtype(operand)
+    if dtype not in permitted:
+        fail(
+            "NKC035",
+            inst=inst.label,
+            what=f"the type of {what}",
+            found=dtype.value,
+            permitted=", ".join(d.value for d in DType if d in permitted),
+            operand=what,
+            loc=inst.loc,
+        )
+
+
+def check_per_partition(
+    inst: Inst, scope: Scope, operand: object, what: str, partitions: int, dtypes: frozenset[DType] | None = None
+) -> None:
+    """A constant, or an on-chip tile (P, 1) with one value per partition (NKC033) and a type of `dtypes` (NKC035)."""
+    if not isinstance(operand, AccessPattern):
+        return
+    on_chip(inst, scope, operand)
+    if operand.shape[0] != partitions or operand.size != partitions:
+        fail(
+            "NKC033",
+            inst=inst.label,
+            what=what,
+            found=operand.shape,
+            expected=(partitions, 1),
+            why="(one value per partition)",
+            operand=what,
+            loc=inst.loc,
+        )
+    if dtypes is not None:
+        check_dtype(inst, scope, operand, what, dtypes)
+
+
+def off_psum(inst: Inst, scope: Scope, *operands: object) -> None:
+    """GpSimd reaches SBUF only (NKC030)."""
+    for ap in tiles_of(*operands):
+        in_memory(inst, scope, ap, "an operand on GpSimd", Memory.sbuf)
+
+
+def not_both_in_psum(inst: Inst, scope: Scope, left: AccessPattern, right: AccessPattern) -> None:
+    """The vector engine reads PSUM through one port (NKC030)."""
+    if scope.tensor(left).memory is Memory.psum:
+        in_memory(inst, scope, right, f"the operand next to {left.tensor!r} in PSUM", Memory.sbuf)
+
+
+def check_engine(inst: Inst, scope: Scope, engine: Engine, *valid: Engine, operands: Operands = ()) -> None:
+    """BIR606 unless the engine is left open or one of `valid`; GpSimd reaches no operand in PSUM (NKC030)."""
+    if engine is Engine.unassigned:
+        return
+    if engine not in valid:
+        fail(
+            "BIR606",
+            engine=engine.value,
+            opcode=type(inst).__name__.removeprefix("Inst"),
+            arch=scope.target.arch,
+            valid=" or ".join(e.value for e in valid),
+            operand="engine",
+            loc=inst.loc,
+        )
+    if engine is Engine.pool:
+        off_psum(inst, scope, *operands)
+
+
+def refuse_option(inst: Inst, what: str, found: object, permitted: str) -> Never:
+    """NKC035 for an option of an instruction."""
+    fail("NKC035", inst=inst.label, what=what, found=found, permitted=permitted, operand=what, loc=inst.loc)
+
+
+def per_partition(ap: AccessPattern) -> int:
+    """Elements per partition of an on-chip pattern."""
+    return ap.size // ap.shape[0]
+
+
+def check_tile(inst: Inst, what: str, ap: AccessPattern, partitions: int, count: int) -> None:
+    """NKC033 unless a tile has that many partitions and elements per partition."""
+    if (ap.shape[0], per_partition(ap)) != (partitions, count):
+        fail(
+            "NKC033",
+            inst=inst.label,
+            what=what,
+            found=ap.shape,
+            expected=(partitions, count),
+            why="(partitions, elements per partition)",
+            operand=what,
+            loc=inst.loc,
+        )
+
+
+def check_arch(inst: Inst, scope: Scope, arch: int) -> None:
+    """BIR530 unless the target is of that architecture level or a later one."""
+    if scope.target.arch < arch:
+        fail("BIR530", opcode=type(inst).__name__, arch=scope.target.arch, min_arch=arch, loc=inst.loc)

@@ -1,17 +1,19 @@
-"""Index generation and selection."""
+"""Index generation."""
 
 from __future__ import annotations
 
 from ..access import AccessPattern
 from ..base import Inst, Scope, verify_operands
-from ..errors import fail
-from .common import Operands
+from .common import Operands, off_psum
+from .select import check_affine
 
 __all__ = ["InstIota"]
 
 
 class InstIota(Inst, frozen=True, kw_only=True):
-    """dst[p, w, z, y, x] = offset + p · channel_multiplier + Σ index_k · step_k over `pattern` [[step, count], …]."""
+    """dst[p, w, z, y, x] = offset + p · channel_multiplier + Σ index_k · step_k over `pattern` [[step, count], …], in
+    32-bit integers, cast to the type of `dst`; p counts from the tile's first partition. On GpSimd, hence SBUF only
+    (NKC030). Source: NKI documentation, nki.isa.iota."""
 
     dst: AccessPattern
     pattern: tuple[tuple[int, int], ...]
@@ -23,15 +25,5 @@ class InstIota(Inst, frozen=True, kw_only=True):
 
     def verify(self, scope: Scope) -> None:
         verify_operands(self, scope)
-        count = 1
-        for _, n in self.pattern:
-            count *= n
-        if count * self.dst.shape[0] != self.dst.size:
-            fail(
-                "NKC039",
-                inst=self.label,
-                left=count * self.dst.shape[0],
-                right=self.dst.size,
-                operand="dst",
-                loc=self.loc,
-            )
+        off_psum(self, scope, self.dst)
+        check_affine(self, self.dst, self.pattern)

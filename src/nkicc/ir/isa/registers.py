@@ -1,25 +1,52 @@
-"""Registers: moves, loads and stores of scalars."""
+"""Registers: moves, loads and stores of scalars, and integer arithmetic on them.
+
+A register holds an integer; its dtype says of how many bits. Source: the nki.isa pages of register_alloc and its
+siblings, and "NKI Scalar Values".
+"""
 
 from __future__ import annotations
 
 from ..access import AccessPattern, Register
-from ..base import Inst, Scope, verify_operands
+from ..base import Inst, Scope, in_memory, verify_operands
 from ..errors import fail
-from ..types import RegisterName
-from .common import Operands
+from ..types import AluOp, DType, Memory, RegisterName
+from .common import INTEGERS, Operands, check_dtype, refuse_option
 
-__all__ = ["InstRegisterLoad", "InstRegisterMove", "InstRegisterStore"]
+__all__ = ["InstRegisterAlu", "InstRegisterLoad", "InstRegisterMove", "InstRegisterStore"]
+
+#: What a 32-bit register can be given: its bits read as signed or unsigned.
+LOWEST, HIGHEST = -(1 << 31), (1 << 32) - 1
 
 
 class InstRegisterMove(Inst, frozen=True, kw_only=True):
-    """dst = src, a constant or a register."""
+    """dst = src, a constant of at most 32 bits (NKC035) or a register."""
 
     dst: Register
     src: int | RegisterName
 
+    def verify(self, scope: Scope) -> None:
+        if isinstance(self.src, int) and not LOWEST <= self.src <= HIGHEST:
+            refuse_option(self, "src", self.src, f"{LOWEST} to {HIGHEST}")
+
+
+class InstRegisterAlu(Inst, frozen=True, kw_only=True):
+    """dst = a op b with add, subtract or mult (NKC035), on constants and registers of dst's width: int32 or int64. What
+    outgrows the width wraps around."""
+
+    dst: Register
+    op: AluOp
+    a: int | RegisterName
+    b: int | RegisterName
+
+    def verify(self, scope: Scope) -> None:
+        if self.op not in (AluOp.add, AluOp.subtract, AluOp.mult):
+            refuse_option(self, "op", self.op.value, "add, subtract, mult")
+        if self.dst.dtype not in (DType.int32, DType.int64):
+            refuse_option(self, "dtype of dst", self.dst.dtype.value, "int32, int64")
+
 
 class InstRegisterLoad(Inst, frozen=True, kw_only=True):
-    """dst = the single element of src."""
+    """dst = the single element of src, an integer in SBUF or HBM of no more bits than dst."""
 
     dst: Register
     src: AccessPattern
@@ -28,22 +55,11 @@ class InstRegisterLoad(Inst, frozen=True, kw_only=True):
         return (self.src,)
 
     def verify(self, scope: Scope) -> None:
-        verify_operands(self, scope)
-        if self.src.size != 1:
-            fail(
-                "NKC033",
-                inst=self.label,
-                what="src",
-                found=self.src.shape,
-                expected=(1, 1),
-                why="",
-                operand="src",
-                loc=self.loc,
-            )
+        check_element(self, scope, self.src, self.dst.dtype.size, "src")
 
 
 class InstRegisterStore(Inst, frozen=True, kw_only=True):
-    """The single element of dst = src."""
+    """The single element of dst, an integer in SBUF or HBM, = the low bits of src."""
 
     dst: AccessPattern
     src: RegisterName
@@ -52,15 +68,13 @@ class InstRegisterStore(Inst, frozen=True, kw_only=True):
         return (self.dst,)
 
     def verify(self, scope: Scope) -> None:
-        verify_operands(self, scope)
-        if self.dst.size != 1:
-            fail(
-                "NKC033",
-                inst=self.label,
-                what="dst",
-                found=self.dst.shape,
-                expected=(1, 1),
-                why="",
-                operand="dst",
-                loc=self.loc,
-            )
+        check_element(self, scope, self.dst, DType.int64.size, "dst")
+
+
+def check_element(inst: Inst, scope: Scope, ap: AccessPattern, size: int, what: str) -> None:
+    """One integer (NKC033, NKC035) of at most `size` bytes (NKC035) in SBUF or HBM (NKC030)."""
+    verify_operands(inst, scope)
+    in_memory(inst, scope, ap, what, Memory.sbuf, Memory.shared_hbm, Memory.private_hbm)
+    if ap.size != 1:
+        fail("NKC033", inst=inst.label, what=what, found=ap.shape, expected=(1, 1), why="", operand=what, loc=inst.loc)
+    check_dtype(inst, scope, ap, what, frozenset(d for d in INTEGERS if d.size <= size))

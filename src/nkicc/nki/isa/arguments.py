@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any, Never
 
 import msgspec
@@ -9,6 +10,7 @@ import numpy as np
 
 from nkicc.builder.source import refuse
 from nkicc.ir.access import AccessPattern
+from nkicc.ir.isa.common import AnyNumber, NonFinite
 from nkicc.ir.program import Instruction
 from nkicc.ir.types import AluOp, Engine
 from nkicc.nki.language import Op
@@ -21,6 +23,8 @@ __all__ = [
     "access",
     "alu",
     "bounded",
+    "constant",
+    "constant_or_tile",
     "engine_of",
     "insert",
     "integer",
@@ -65,6 +69,18 @@ def number(value: Any, operand: str) -> int | float:
     if not isinstance(value, int | float):
         refuse_argument("nki.isa", operand, value, "a number")
     return value
+
+
+def constant(value: Any, operand: str) -> AnyNumber:
+    """A number, also an infinite one."""
+    found = number(value, operand)
+    if isinstance(found, float) and not isfinite(found):
+        return NonFinite(str(found))
+    return int(found) if isinstance(found, bool) else found
+
+
+def constant_or_tile(value: Any, operand: str) -> AnyNumber | AccessPattern:
+    return value.__access__() if type(value) is ndarray else constant(value, operand)
 
 
 def number_or_tile(value: Any, operand: str) -> int | float | AccessPattern:

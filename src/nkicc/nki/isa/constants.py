@@ -6,7 +6,7 @@ from enum import Enum, IntEnum
 
 from nkicc.nki.missing import refuse_unknown
 
-__all__ = ["dge_mode", "dma_engine", "engine", "matmul_perf_mode", "nc_version", "oob_mode", "reduce_cmd"]
+__all__ = ["dependency", "dge_mode", "dma_engine", "engine", "matmul_perf_mode", "nc_version", "oob_mode", "reduce_cmd"]
 
 
 class engine(Enum):
@@ -19,6 +19,13 @@ class engine(Enum):
     dma = 4
     vector = 5
     sync = 6
+
+
+class dependency(Enum):
+    """What `NkiInstruction.depends_on` asks for. Instructions run in program order, so both are met."""
+
+    runtime = "runtime"
+    schedule = "schedule"
 
 
 class dge_mode(Enum):

@@ -1,4 +1,4 @@
-"""Index generation and selection."""
+"""Index generation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nkicc.nki.tensor import ndarray
 
 from .arguments import access, insert, refuse_argument
 
-__all__ = ["iota"]
+__all__ = ["affine_pattern", "iota", "whole"]
 
 
 def iota(
@@ -20,16 +20,34 @@ def iota(
     name: str | None = None,
 ) -> None:
     """dst[p, …] = offset + p · channel_multiplier + Σ index_k · step_k over `pattern` [[step, count], …]."""
-    try:
-        pairs = tuple([(int(step), int(count)) for step, count in pattern])
-    except (TypeError, ValueError):
-        refuse_argument("iota", "pattern", pattern, "[[step, count], …]")
     insert(
         InstIota(
             name=name or "",
             dst=access(dst, "dst"),
-            pattern=pairs,
-            offset=offset,
-            channel_multiplier=channel_multiplier,
+            pattern=affine_pattern("iota", pattern),
+            offset=whole("iota", "offset", offset),
+            channel_multiplier=whole("iota", "channel_multiplier", channel_multiplier),
         )
     )
+
+
+def affine_pattern(inst: str, pattern: Sequence[Sequence[int]]) -> tuple[tuple[int, int], ...]:
+    """[[step, count], …] with counts of at least 1 (NKC035)."""
+    try:
+        pairs = tuple([(int(step), int(count)) for step, count in pattern])
+    except (TypeError, ValueError):
+        refuse_argument(inst, "pattern", pattern, "[[step, count], …]")
+    if any(count < 1 for _, count in pairs):
+        refuse_argument(inst, "pattern", pattern, "counts of at least 1")
+    return pairs
+
+
+def whole(inst: str, what: str, value: object) -> int:
+    """An integer of 32 bits, also written as a float (NKC035)."""
+    try:
+        found = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
+        found = None
+    if found is None or found != value or not -(1 << 31) <= found < 1 << 31:
+        refuse_argument(inst, what, value, "an integer of 32 bits")
+    return found

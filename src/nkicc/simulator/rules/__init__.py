@@ -5,7 +5,45 @@ number of ranks. Values carry ranks as the leading axis, with extent 1 where all
 their rules when they are imported, one module per family of `nkicc.ir.isa`.
 """
 
-from . import index, matrix, movement, registers, scalar, vector
+from . import (
+    accumulate,
+    debug,
+    dropout,
+    gather,
+    index,
+    matrix,
+    movement,
+    random,
+    reduce,
+    registers,
+    scalar,
+    scan,
+    search,
+    select,
+    statistics,
+    vector,
+)
 from .common import RULES, Context, Step, reducer
 
-__all__ = ["RULES", "Context", "Step", "index", "matrix", "movement", "reducer", "registers", "scalar", "vector"]
+__all__ = [
+    "RULES",
+    "Context",
+    "Step",
+    "accumulate",
+    "debug",
+    "dropout",
+    "gather",
+    "index",
+    "matrix",
+    "movement",
+    "random",
+    "reduce",
+    "reducer",
+    "registers",
+    "scalar",
+    "scan",
+    "search",
+    "select",
+    "statistics",
+    "vector",
+]

@@ -10,16 +10,18 @@ import numpy as np
 from nkicc.ir.access import AccessPattern
 from nkicc.ir.base import Inst
 from nkicc.ir.errors import fail
-from nkicc.ir.types import AluOp, Memory
+from nkicc.ir.isa.alu import BITVEC
+from nkicc.ir.types import AluOp, Engine, Memory
 
-from ..memory import AnyView
-from ..numerics import BITVEC, alu, is_integer, to_compute
+from ..memory import AnyView, Lanes
+from ..numerics import alu, is_integer, to_compute
 
 __all__ = ["RULES", "Array", "Context", "Step", "entry", "function_of", "reducer", "rule", "scalar_reader"]
 
 Array = np.ndarray
 Step = Callable[[], None]
 Binary = Callable[[Array, Array], Array]
+Entry = Callable[[Array], Array]
 Number = int | float | AccessPattern | None
 
 
@@ -30,10 +32,21 @@ class Context(Protocol):
     registers: dict[str, Array]
     #: Global rank of each row, shape (ranks,).
     ranks: Array
+    #: Takes what a kernel prints.
+    printed: list[str]
+    #: Physical core of the rank.
+    index: int
+    lanes: Lanes
+    #: State of each engine's random generators: uint32 (1 or ranks, lanes, words).
+    generators: dict[Engine, Array]
+    #: Accumulator of each engine: float32 (1 or ranks, partitions).
+    accumulators: dict[Engine, Array]
 
     def view(self, ap: AccessPattern, inst: Inst) -> AnyView: ...
 
     def memory(self, ap: AccessPattern) -> Memory: ...
+
+    def register(self, name: str, inst: Inst) -> Array: ...
 
 
 Rule = Callable[..., Step]
@@ -68,24 +81,12 @@ def function_of(inst: Inst, op: AluOp) -> Binary:
     return function
 
 
-def entry(inst: Inst, ops: tuple[AluOp, ...], views: tuple[AnyView, ...]) -> Callable[[Array], Array]:
-    """How operand values enter the ALU: raw bits for bit operations, 64-bit integers if everything is an integer,
-    float32 otherwise."""
-    integers = all(is_integer(view.dtype) for view in views)
-    bits = [op in BITVEC for op in ops]
-    if any(bits):
-        if not all(bits) or not integers:
-            fail(
-                "NKC035",
-                inst=inst.label,
-                what="op",
-                found="/".join(op.value for op in ops),
-                permitted="bit operations on integers only, and never mixed with arithmetic ones",
-                operand="op",
-                loc=inst.loc,
-            )
+def entry(inst: Inst, ops: tuple[AluOp, ...], views: tuple[AnyView, ...], *, exact: bool = True) -> Entry:
+    """How operand values enter the ALU: raw bits for bit operations, 64-bit integers if all views are of 32-bit
+    integers and the engine is `exact` with them, float32 otherwise."""
+    if any(op in BITVEC for op in ops):
         return lambda value: value
-    if integers and all(view.dtype.itemsize == 4 for view in views):
+    if exact and all(is_integer(view.dtype) and view.dtype.itemsize == 4 for view in views):
         return lambda value: value.astype(np.int64)
     return to_compute
 
@@ -100,5 +101,6 @@ def scalar_reader(inst: Inst, operand: object, ctx: Context, ndim: int) -> Calla
             return value.reshape(value.shape[0], -1, *[1] * (ndim - 2))
 
         return read
-    constant = np.asarray(operand if operand is not None else 0)
+    number = 0 if operand is None else float(operand) if isinstance(operand, str) else operand
+    constant = np.asarray(number)
     return lambda: constant

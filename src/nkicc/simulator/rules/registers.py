@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from nkicc.ir import bir, isa
+from nkicc.ir.base import Inst
+from nkicc.ir.types import AluOp
 
-from .common import Context, Step, rule
+from .common import Array, Context, Step, rule
 
 
 @rule(isa.InstRegisterMove)
 def register_move(inst: isa.InstRegisterMove, ctx: Context) -> Step:
-    registers, name, src = ctx.registers, inst.dst.name, inst.src
-    if isinstance(src, str):
-
-        def copy() -> None:
-            registers[name] = registers[src]
-
-        return copy
-    value = np.array([src], np.int64)
+    registers, name, read = ctx.registers, inst.dst.name, _reader(inst, inst.src, ctx)
 
     def move() -> None:
-        registers[name] = value
+        registers[name] = read()
 
     return move
+
+
+def _reader(inst: Inst, source: int | str, ctx: Context) -> Callable[[], Array]:
+    """Reads a constant or a register."""
+    if isinstance(source, str):
+        return lambda: ctx.register(source, inst)
+    value = np.array([source], np.int64)
+    return lambda: value
+
+
+@rule(isa.InstRegisterAlu)
+def register_alu(inst: isa.InstRegisterAlu, ctx: Context) -> Step:
+    registers, name, width = ctx.registers, inst.dst.name, inst.dst.dtype.numpy
+    a, b = _reader(inst, inst.a, ctx), _reader(inst, inst.b, ctx)
+    function = _ALU[inst.op]
+
+    def run() -> None:
+        # 64 bits hold every 32-bit product; the cast wraps around.
+        registers[name] = function(a(), b()).astype(width).astype(np.int64)
+
+    return run
+
+
+_ALU = {AluOp.add: np.add, AluOp.subtract: np.subtract, AluOp.mult: np.multiply}
 
 
 @rule(isa.InstRegisterLoad)
@@ -38,8 +59,8 @@ def register_load(inst: isa.InstRegisterLoad, ctx: Context) -> Step:
 
 @rule(isa.InstRegisterStore)
 def register_store(inst: isa.InstRegisterStore, ctx: Context) -> Step:
-    registers, src, dst = ctx.registers, inst.src, ctx.view(inst.dst, inst)
-    return lambda: dst.write(registers[src].reshape(-1, *dst.shape))
+    read, dst = _reader(inst, inst.src, ctx), ctx.view(inst.dst, inst)
+    return lambda: dst.write(read().astype(dst.dtype).reshape(-1, *dst.shape))
 
 
 @rule(bir.InstGetGlobalRankId)

@@ -1,4 +1,4 @@
-"""The vector engine."""
+"""The vector engine: element-wise arithmetic."""
 
 from __future__ import annotations
 
@@ -6,27 +6,32 @@ import numpy as np
 
 from nkicc.ir import isa
 from nkicc.ir.access import AccessPattern
-from nkicc.ir.errors import fail
-from nkicc.ir.types import AluOp
+from nkicc.ir.isa.alu import BITVEC
+from nkicc.ir.types import Engine, Memory
 
-from ..numerics import BITVEC, to_compute
-from .common import Context, Number, Step, entry, function_of, rule, scalar_reader
+from ..memory import AnyView
+from ..numerics import is_integer, to_compute
+from .accumulate import accumulate, forget
+from .common import Array, Context, Step, entry, function_of, rule, scalar_reader
+
+__all__ = ["finish", "shaped"]
 
 
 @rule(isa.InstTensorTensor)
 def tensor_tensor(inst: isa.InstTensorTensor, ctx: Context) -> Step:
     dst, data1, data2 = ctx.view(inst.dst, inst), ctx.view(inst.data1, inst), ctx.view(inst.data2, inst)
     function = function_of(inst, inst.op)
-    enter = entry(inst, (inst.op,), (data1, data2, dst))
+    operands = (inst.dst, inst.data1, inst.data2)
+    on_gpsimd = inst.engine is not Engine.dve and all(ctx.memory(ap) is not Memory.psum for ap in operands)
+    enter = entry(inst, (inst.op,), (data1, data2, dst), exact=on_gpsimd)
+    bits = inst.op in BITVEC
     shape = dst.shape
 
     def run() -> None:
-        a, b = data1.read(), data2.read()
-        if a.shape[1:] != shape:
-            a = a.reshape(a.shape[0], *shape)
-        if b.shape[1:] != shape:
-            b = b.reshape(b.shape[0], *shape)
-        dst.write(function(enter(a), enter(b)))
+        a, b = shaped(data1.read(), shape), shaped(data2.read(), shape)
+        if bits:
+            b = b.astype(a.dtype)
+        finish(dst, function(enter(a), enter(b)))
 
     return run
 
@@ -35,18 +40,16 @@ def tensor_tensor(inst: isa.InstTensorTensor, ctx: Context) -> Step:
 def tensor_scalar(inst: isa.InstTensorScalar, ctx: Context) -> Step:
     dst, data = ctx.view(inst.dst, inst), ctx.view(inst.data, inst)
     ndim = len(data.shape) + 1
-    stages: list[tuple[AluOp, Number, bool]] = [(inst.op0, inst.operand0, inst.reverse0)]
+    stages = [(inst.op0, inst.operand0, inst.reverse0)]
     if inst.op1 is not None:
-        stages.append((inst.op1, inst.operand1, inst.reverse1))
-    whole = all(isinstance(o, AccessPattern | int) for _, o, _ in stages)
-    views = (data, dst) if whole else (data,)
-    enter = entry(inst, tuple(op for op, _, _ in stages), views)
-    if not whole and not any(op in BITVEC for op, _, _ in stages):
-        enter = to_compute
+        stages.append((inst.op1, 0 if inst.operand1 is None else inst.operand1, inst.reverse1))
+    tiles = [ctx.view(operand, inst) for _, operand, _ in stages if isinstance(operand, AccessPattern)]
+    whole = all(isinstance(operand, int | AccessPattern) for _, operand, _ in stages)
+    enter = entry(inst, tuple(op for op, _, _ in stages), (data, dst, *tiles), exact=whole)
     compiled = [
         (function_of(inst, op), scalar_reader(inst, operand, ctx, ndim), reverse) for op, operand, reverse in stages
     ]
-    bits = any(op in BITVEC for op, _, _ in stages)
+    bits = inst.op0 in BITVEC
 
     def run() -> None:
         value = enter(data.read())
@@ -54,23 +57,62 @@ def tensor_scalar(inst: isa.InstTensorScalar, ctx: Context) -> Step:
             operand = scalar()
             operand = operand.astype(value.dtype) if bits else enter(operand)
             value = function(operand, value) if reverse else function(value, operand)
-        dst.write(value)
+        finish(dst, value)
 
     return run
 
 
-@rule(isa.InstTensorReduce)
-def tensor_reduce(inst: isa.InstTensorReduce, ctx: Context) -> Step:
-    dst, data = ctx.view(inst.dst, inst), ctx.view(inst.data, inst)
-    function = function_of(inst, inst.op)
-    if not isinstance(function, np.ufunc):
-        fail("NKC053", op=inst.op.value, inst=inst.label, operand="op", loc=inst.loc)
-    axes = tuple(range(-inst.axes, 0))
-    enter = entry(inst, (inst.op,), (data, dst))
-    negate = inst.negate
+@rule(isa.InstScalarTensorTensor)
+def scalar_tensor_tensor(inst: isa.InstScalarTensorTensor, ctx: Context) -> Step:
+    dst, data, operand1 = ctx.view(inst.dst, inst), ctx.view(inst.data, inst), ctx.view(inst.operand1, inst)
+    operand0 = scalar_reader(inst, inst.operand0, ctx, len(data.shape) + 1)
+    first, second = function_of(inst, inst.op0), function_of(inst, inst.op1)
+    reverse0, reverse1 = inst.reverse0, inst.reverse1
+    shape = data.shape
+    fold = inst.accumulate and accumulate(inst, inst.accumulate, ctx, Engine.dve, shape[0])
 
     def run() -> None:
-        value = function.reduce(enter(data.read()), axis=axes)
-        dst.write(-value if negate else value)
+        value, scalar = to_compute(data.read()), to_compute(operand0())
+        value = first(scalar, value) if reverse0 else first(value, scalar)
+        other = to_compute(shaped(operand1.read(), shape))
+        value = second(other, value) if reverse1 else second(value, other)
+        dst.write(value)
+        if fold:
+            fold(value)
 
     return run
+
+
+@rule(isa.InstReciprocal)
+def reciprocal(inst: isa.InstReciprocal, ctx: Context) -> Step:
+    dst, data = ctx.view(inst.dst, inst), ctx.view(inst.data, inst)
+    return lambda: dst.write(np.float32(1) / to_compute(data.read()))
+
+
+@rule(isa.InstExponential)
+def exponential(inst: isa.InstExponential, ctx: Context) -> Step:
+    dst, src = ctx.view(inst.dst, inst), ctx.view(inst.src, inst)
+    largest = scalar_reader(inst, inst.max_value, ctx, len(src.shape) + 1)
+    fold = inst.accumulate and accumulate(inst, inst.accumulate, ctx, Engine.dve, src.shape[0])
+
+    def run() -> None:
+        value = np.exp(to_compute(src.read()) - to_compute(largest()))
+        dst.write(value)
+        if fold:
+            fold(value)
+        else:
+            forget(ctx, Engine.dve)
+
+    return run
+
+
+def shaped(value: Array, shape: tuple[int, ...]) -> Array:
+    """`value`, (rows, …), with the elements of each row in `shape`, row-major."""
+    return value if value.shape[1:] == shape else value.reshape(value.shape[0], *shape)
+
+
+def finish(dst: AnyView, value: Array) -> None:
+    """Write a result: integers wrap around in the integers of `dst`, floats are cast."""
+    if is_integer(value.dtype) and is_integer(dst.dtype):
+        value = value.astype(dst.dtype)
+    dst.write(value)
