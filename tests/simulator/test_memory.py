@@ -25,7 +25,7 @@ from nkicc.ir.program import Module
 from nkicc.ir.types import DType
 from nkicc.simulator.machine import RankSet
 from nkicc.simulator.memory import Buffer, DynamicView, Lanes, Pool, View
-from nkicc.simulator.streams import Scheduler
+from nkicc.simulator.scheduler import Scheduler
 
 from .bir_modules import module, run, sbuf, tensor
 

@@ -15,7 +15,7 @@ from nkicc.ir.program import Level, Module, walk
 
 from .machine import RankSet
 from .memory import Lanes, Pool, View
-from .streams import Scheduler
+from .scheduler import Scheduler
 
 __all__ = ["simulate"]
 

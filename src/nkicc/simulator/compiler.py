@@ -1,0 +1,262 @@
+"""From the body of a core to blocks of closures and meetings, once per run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from nkicc.ir.access import AccessPattern
+from nkicc.ir.base import Inst
+from nkicc.ir.bir import (
+    CollectiveKind,
+    InstCollectiveCompute,
+    InstCollectiveRecv,
+    InstCollectiveSend,
+    InstCoreBarrier,
+    InstGetGlobalRankId,
+    InstGPSIMDSB2SB,
+)
+from nkicc.ir.errors import fail
+from nkicc.ir.program import InstLoop, Instruction, InstWhile
+
+from .collectives import compile_collective, fold
+from .machine import CoreState
+from .meetings import Arrival, Meetings, Offer, sources_of
+from .memory import AnyView, Buffer
+from .readings import Reading
+from .rules import RULES, Step
+from .streams import Block, Repeat, Run, Token, Wait, all_active, uniform_mask
+
+__all__ = ["Compiler"]
+
+Array = np.ndarray
+
+
+class Compiler:
+    """Turns the body of one core into blocks of closures and meetings."""
+
+    def __init__(self, meetings: Meetings, core: CoreState, kinds: list[Reading]) -> None:
+        self.meetings = meetings
+        self.core = core
+        self.kinds = iter(kinds)
+        self.alone = len(meetings.sets) == 1
+        #: Local transfers that this core has posted and not yet waited for: (where the token is, instruction).
+        self.pending: list[tuple[list[Token], Inst]] = []
+
+    def program(self) -> Block:
+        """The core's whole body. Tensors that only this core sees are released after their last use."""
+        last: dict[str, int] = {}
+        for index, inst in enumerate(self.core.body):
+            for name in used_tensors(inst):
+                last[name] = index
+        own = self.core.own_buffers()
+        aliased = {t.remote.tensor for part in self.core.set.program.cores for t in part.tensors if t.remote}
+        dead: dict[int, list[Buffer]] = defaultdict(list)
+        for name, index in last.items():
+            if name in own and name not in aliased:
+                dead[index].append(own[name])
+        return self.block(self.core.body, dead)
+
+    def block(self, body: Sequence[Instruction], dead: Mapping[int, list[Buffer]] | None = None) -> Block:
+        parts: Block = []
+        steps: list[Step] = []
+        insts: list[Inst] = []
+        count = 0
+        doomed: list[Buffer] = []
+
+        def flush() -> None:
+            nonlocal count
+            if steps:
+                parts.append(Run(steps, insts, count))
+                steps.clear()
+                insts.clear()
+                count = 0
+
+        for index, inst in enumerate(body):
+            if self.pending and (self._conflicts(inst) or not self._is_plain(inst)):
+                flush()
+                parts.extend(self._settle())
+            if isinstance(inst, InstLoop | InstWhile):
+                flush()
+                parts.append(Repeat(inst, self.block(inst.body)))
+            else:
+                compiled = self._compile(inst)
+                if isinstance(compiled, Wait):
+                    flush()
+                    parts.append(compiled)
+                else:
+                    steps.append(self._masked(inst, compiled))
+                    insts.append(inst)
+                    count += 1
+            if dead is not None:
+                doomed += dead.get(index, ())
+                if doomed and not self.pending:
+                    # A posted transfer may still read its source: nothing is released before it has settled.
+                    steps.extend(buffer.release for buffer in doomed)
+                    insts.extend([inst] * len(doomed))
+                    doomed.clear()
+        flush()
+        parts.extend(self._settle())
+        return parts
+
+    # --- local transfers complete late -------------------------------------------------------------------------------
+
+    def _is_plain(self, inst: Instruction) -> bool:
+        """Neither a meeting nor a loop, or another local transfer."""
+        return type(inst) in RULES or (isinstance(inst, InstCollectiveCompute) and inst.is_local)
+
+    def _conflicts(self, inst: Instruction) -> bool:
+        """Whether an instruction touches what a posted transfer still writes, or writes what it still reads."""
+        writes = {ap.tensor for ap in inst.writes()}
+        reads = {ap.tensor for ap in inst.reads()} | set(offset_tensors((*inst.reads(), *inst.writes())))
+        for _, posted in self.pending:
+            if any(ap.tensor in reads | writes for ap in posted.writes()):
+                return True
+            if any(ap.tensor in writes for ap in posted.reads()):
+                return True
+        return False
+
+    def _settle(self) -> Block:
+        waits: Block = [Wait(inst, lambda cell=cell: cell[0], 0) for cell, inst in self.pending]
+        self.pending = []
+        return waits
+
+    # --- instructions ------------------------------------------------------------------------------------------------
+
+    def _compile(self, inst: Instruction) -> Step | Wait:
+        core, meetings = self.core, self.meetings
+        compile_rule = RULES.get(type(inst))
+        if compile_rule is not None:
+            return compile_rule(inst, core)
+        if isinstance(inst, InstCollectiveCompute):
+            return self._local(inst) if inst.is_local else self._global(inst)
+        if isinstance(inst, InstCoreBarrier):
+            return Wait(inst, lambda: meetings.barrier(core, inst))
+        if isinstance(inst, InstGPSIMDSB2SB):
+            return self._swap(inst)
+        if isinstance(inst, InstCollectiveSend):
+            views = self._views(inst, inst.srcs)
+            return Wait(inst, lambda: meetings.send(core, inst, views))
+        if isinstance(inst, InstCollectiveRecv):
+            views = self._views(inst, inst.dsts)
+            return Wait(inst, lambda: meetings.receive(core, inst, views))
+        return fail("NKC008", what=type(inst).__name__, instead="The simulator has no rule for it.", loc=inst.loc)
+
+    def _masked(self, inst: Inst, step: Step) -> Step:
+        if inst.mask is None or isinstance(inst, InstGetGlobalRankId):
+            return step
+        core = self.core
+
+        def run() -> None:
+            if uniform_mask(core, inst):
+                step()
+
+        return run
+
+    def _views(self, inst: Inst, aps: Sequence[AccessPattern]) -> list[AnyView]:
+        return [self.core.view(ap, inst) for ap in aps]
+
+    def _global(self, inst: InstCollectiveCompute) -> Step | Wait:
+        core, meetings = self.core, self.meetings
+        reading = next(self.kinds)
+        sources, sinks = self._views(inst, inst.reads()), self._views(inst, inst.writes())
+        number = meetings.number(inst)
+        if not self.alone or reading is Reading.both:
+            return Wait(
+                inst, lambda: meetings.collective(core, Arrival(core.set, inst, number, sources, sinks), reading)
+            )
+        # All members are rows of this one stream: no one to wait for.
+        transfer = compile_collective(inst, core.ranks.tolist())
+        arrival = Arrival(core.set, inst, number, sources, sinks)
+
+        def run() -> None:
+            all_active(core, inst)
+            transfer(sources_of(arrival), sinks)
+            meetings.report.collectives += 1
+            meetings.count(reading)
+
+        return run
+
+    def _local(self, inst: InstCollectiveCompute) -> Step | Wait:
+        core, meetings = self.core, self.meetings
+        sources, sinks = self._views(inst, inst.srcs), self._views(inst, inst.dsts)
+        kind = inst.kind
+        froms = inst.recv_from_rank
+        values: list[Array] = []
+
+        def gather(offers: dict[int, list[AnyView]]) -> None:
+            # All cores read before any writes: the list is filled for every core first.
+            values.clear()
+            peers = froms if kind is not CollectiveKind.AllReduce else tuple(offers)
+            for i, peer in enumerate(peers):
+                offered = offers[peer]
+                source = offered[i if kind is CollectiveKind.SendRecvCCE else 0].read()
+                if source.shape[1:] != sinks[0].shape or source.dtype != sinks[0].dtype:
+                    fail(
+                        "NKC101", inst=inst.label, left=f"core {core.index}",
+                        left_op=f"receives {sinks[0].dtype.name}{list(sinks[0].shape)}", right=f"core {peer}",
+                        right_op=f"sends {source.dtype.name}{list(source.shape[1:])}", core=core.index, loc=inst.loc,
+                    )  # fmt: skip
+                values.append(source.copy())
+
+        def deliver() -> None:
+            if len(values) == 1:
+                sinks[0].write(values[0])
+            else:
+                both = np.stack(np.broadcast_arrays(*values), axis=1)
+                sinks[0].write(fold(both, inst.cc_channel.op))
+
+        if kind not in (CollectiveKind.SendRecv, CollectiveKind.SendRecvCCE, CollectiveKind.AllReduce):
+            fail(
+                "NKC008",
+                what=f"a local {kind.value}",
+                instead="Local collectives are SendRecv, SendRecvCCE and AllReduce.",
+                loc=inst.loc,
+            )
+        offer = Offer(sources, gather, deliver)
+
+        def arrive() -> Token:
+            return meetings.post(core, inst, kind.value, inst.pipe_id, offer)
+
+        if kind is CollectiveKind.AllReduce:
+            return Wait(inst, arrive)
+        cell: list[Token] = [Token(inst)]
+        self.pending.append((cell, inst))
+
+        def run() -> None:
+            cell[0] = arrive()
+
+        return run
+
+    def _swap(self, inst: InstGPSIMDSB2SB) -> Wait:
+        core, meetings = self.core, self.meetings
+        source, sink = self.core.view(inst.src, inst), self.core.view(inst.dst, inst)
+        value: list[Array] = []
+
+        def gather(offers: dict[int, list[AnyView]]) -> None:
+            value[:] = [offers[1 - core.index][0].read().copy()]
+
+        offer = Offer([source], gather, lambda: sink.write(value[0]))
+        return Wait(inst, lambda: meetings.post(core, inst, "GPSIMDSB2SB", inst.pipe_id, offer))
+
+
+def offset_tensors(aps: Sequence[AccessPattern]) -> Iterator[str]:
+    """Tensors that hold dynamic offsets of the patterns."""
+    for ap in aps:
+        for source in (ap.scalar_offset, ap.vector_offset):
+            if isinstance(source, AccessPattern):
+                yield source.tensor
+
+
+def used_tensors(inst: Instruction) -> Iterator[str]:
+    """Every tensor that an instruction, or the body of a loop, touches."""
+    if isinstance(inst, InstLoop | InstWhile):
+        for inner in inst.body:
+            yield from used_tensors(inner)
+        return
+    aps = (*inst.reads(), *inst.writes())
+    for ap in aps:
+        yield ap.tensor
+    yield from offset_tensors(aps)

@@ -1,0 +1,305 @@
+"""Meetings: what the cores of a rank and the ranks of a run do together."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from nkicc.engines import Report
+from nkicc.ir.base import Inst, show_ranks
+from nkicc.ir.bir import InstCollectiveCompute, InstCollectiveRecv, InstCollectiveSend, InstCoreBarrier
+from nkicc.ir.errors import fail
+
+from .collectives import Transfer, compile_collective
+from .machine import CoreState, RankSet
+from .memory import AnyView
+from .readings import Reading, meaning
+from .streams import Token, all_active
+
+__all__ = ["Arrival", "Meetings", "Offer", "sources_of"]
+
+Array = np.ndarray
+#: Raw sends or receives that wait for their other end, by (source rank, target rank).
+OpenEnds = dict[tuple[int, int], tuple[Token, list[AnyView]]]
+
+
+class Staged:
+    """The destination of a collective that spans several programs: written as a whole, then dealt out."""
+
+    def __init__(self, parts: list[tuple[RankSet, AnyView]]) -> None:
+        self.parts = parts
+        self.shape = parts[0][1].shape
+        self.rows = sum(len(part.ranks) for part, _ in parts)
+        self.value: Array | None = None
+
+    def read(self) -> Array:
+        return np.concatenate([np.broadcast_to(v.read(), (len(s.ranks), *v.shape)) for s, v in self.parts])
+
+    def write(self, value: Array) -> None:
+        self.value = value
+
+    def prepare(self, rows: int, *, keep: bool = False) -> Array:
+        self.value = self.read() if keep else np.empty((self.rows, *self.shape), self.parts[0][1].dtype)
+        return self.value
+
+    def deal(self) -> None:
+        """Hand every program its rows."""
+        assert self.value is not None
+        row = 0
+        for part, view in self.parts:
+            count = len(part.ranks)
+            view.write(self.value if self.value.shape[0] == 1 else self.value[row : row + count])
+            row += count
+
+
+class Offer:
+    """A core's part of a local transfer: what it offers, how it takes from the others, how it stores what it took."""
+
+    __slots__ = ("deliver", "gather", "views")
+
+    def __init__(
+        self, views: list[AnyView], gather: Callable[[dict[int, list[AnyView]]], None], deliver: Callable[[], None]
+    ) -> None:
+        self.views = views
+        self.gather = gather
+        self.deliver = deliver
+
+
+class Arrival:
+    """A rank set's arrival at a global collective: the instruction, its bound operands, the tokens of its cores."""
+
+    __slots__ = ("inst", "number", "set", "sinks", "sources", "tokens")
+
+    def __init__(
+        self, ranks: RankSet, inst: InstCollectiveCompute, number: int, sources: list[AnyView], sinks: list[AnyView]
+    ) -> None:
+        self.set = ranks
+        self.inst = inst
+        self.number = number
+        self.sources = sources
+        self.sinks = sinks
+        self.tokens: list[Token] = []
+
+
+class Meetings:
+    """Where streams wait for each other: the cores of a rank at barriers and local transfers, ranks at collectives, raw
+    sends and receives. A meeting is open while someone waits in it and closed when all have arrived."""
+
+    def __init__(self, sets: Sequence[RankSet], report: Report) -> None:
+        self.sets = sets
+        self.report = report
+        self._set_of = {int(rank): s for s in sets for rank in s.ranks}
+        # Meetings that are open: keyed by rank set and place, closed when all have arrived.
+        self._barriers: dict[int, dict[int, Token]] = defaultdict(dict)
+        self._posts: dict[tuple[int, str, int | None], dict[int, deque[tuple[Token, Offer]]]] = {}
+        self._cores: dict[tuple[int, int], Arrival] = {}
+        self._arrived: dict[tuple[int, int], Arrival] = {}
+        self._sends: OpenEnds = {}
+        self._receives: OpenEnds = {}
+        #: Numbers for instructions of equal meaning, so that meetings do not hash whole instructions.
+        self._numbers: dict[InstCollectiveCompute, int] = {}
+        self._transfers: dict[tuple[int, ...], Transfer] = {}
+
+    # --- meetings of the cores of a rank -----------------------------------------------------------------------------
+
+    def barrier(self, core: CoreState, inst: InstCoreBarrier) -> Token:
+        """The k-th barrier of a core meets the k-th of the others."""
+        token = Token(inst)
+        here = self._barriers[id(core.set)]
+        for other in here.values():
+            assert isinstance(other.inst, InstCoreBarrier)
+            if other.inst.cores != inst.cores or _tensor(other.inst) != _tensor(inst):
+                fail(
+                    "NKC101",
+                    inst="core barrier",
+                    left=f"core {core.index}",
+                    left_op=f"{inst.label} at {inst.loc}",
+                    right="the other core",
+                    right_op=f"{other.inst.label} at {other.inst.loc}",
+                    core=core.index,
+                    loc=inst.loc,
+                )
+        here[core.index] = token
+        if all(c in here for c in inst.cores):
+            for c in inst.cores:
+                here.pop(c).done = True
+        return token
+
+    def post(self, core: CoreState, inst: Inst, kind: str, pipe: int | None, offer: Offer) -> Token:
+        """Offer something to the partner core on a pipe. When both cores have, the n-th offers of each are exchanged:
+        all are read before any is stored."""
+        token = Token(inst)
+        queues = self._posts.setdefault((id(core.set), kind, pipe), defaultdict(deque))
+        queues[core.index].append((token, offer))
+        cores = range(len(core.set.cores))
+        if all(queues[c] for c in cores):
+            met = {c: queues[c].popleft() for c in cores}
+            views = {c: offer.views for c, (_, offer) in met.items()}
+            for _, offer in met.values():
+                offer.gather(views)
+            for other, offer in met.values():
+                offer.deliver()
+                other.done = True
+            self.report.collectives += 1
+        return token
+
+    # --- meetings of ranks -------------------------------------------------------------------------------------------
+
+    def count(self, reading: Reading) -> None:
+        """Note in the report how a collective was read; with one core per rank there is nothing to tell."""
+        if self.report.lnc > 1:
+            self.report.readings[reading.value] = self.report.readings.get(reading.value, 0) + 1
+
+    def number(self, inst: InstCollectiveCompute) -> int:
+        """A number that instructions share if they mean the same, wherever they stand."""
+        return self._numbers.setdefault(meaning(inst), len(self._numbers))
+
+    def collective(self, core: CoreState, arrival: Arrival, reading: Reading) -> Token:
+        """A core arrives at a global collective. When its rank set has arrived as a whole and so have all sets that
+        share a group with it, the collective is executed for all of them."""
+        all_active(core, arrival.inst)
+        token = Token(arrival.inst)
+        if reading is Reading.both:
+            key = (id(core.set), arrival.number)
+            first = self._cores.pop(key, None)
+            if first is None:
+                arrival.tokens.append(token)
+                self._cores[key] = arrival
+                return token
+            arrival = first
+        arrival.tokens.append(token)
+        self.count(reading)
+        if len(self.sets) == 1:
+            self._execute([arrival])
+            return token
+        lane = core.index if reading is Reading.lanes else -1
+        self._arrived[id(core.set), lane] = arrival
+        members = self._closure(arrival.set, arrival.inst)
+        present = [self._arrived[id(s), lane] for s in members if (id(s), lane) in self._arrived]
+        for other in present:
+            self._same_operation(arrival, other)
+        if len(present) == len(members):
+            for s in members:
+                del self._arrived[id(s), lane]
+            self._execute(present)
+        return token
+
+    def _closure(self, start: RankSet, inst: InstCollectiveCompute) -> list[RankSet]:
+        """All rank sets that must take part because they share a group (or a pair), in the order of the run."""
+        groups: Sequence[tuple[int, ...]] = inst.cc_channel.replica_groups or inst.src_target_pairs
+        found = {id(start)}
+        grown = True
+        while grown:
+            grown = False
+            for group in groups:
+                sets = {id(self._set_of[rank]) for rank in group}
+                if sets & found and not sets <= found:
+                    found |= sets
+                    grown = True
+        return [s for s in self.sets if id(s) in found]
+
+    def _same_operation(self, a: Arrival, b: Arrival) -> None:
+        """NKC101 unless two members issue the same operation."""
+        left, right = _fingerprint(a), _fingerprint(b)
+        if left != right:
+            differ = [name for name in left if left[name] != right[name]]
+            show = [", ".join(f"{name} {f[name]}" for name in differ) for f in (left, right)]
+            fail(
+                "NKC101", inst=a.inst.label, left=a.set.describe(), left_op=show[0], right=b.set.describe(),
+                right_op=show[1], loc=a.inst.loc, notes=(f"{b.set.describe()}: {b.inst.label} at {b.inst.loc}",),
+            )  # fmt: skip
+
+    def _execute(self, arrivals: list[Arrival]) -> None:
+        self.report.collectives += 1
+        lead = arrivals[0]
+        key = (lead.number, *[id(a.set) for a in arrivals])
+        transfer = self._transfers.get(key)
+        if transfer is None:
+            ranks = [int(r) for a in arrivals for r in a.set.ranks]
+            transfer = self._transfers[key] = compile_collective(lead.inst, ranks)
+        if len(arrivals) == 1:
+            transfer(sources_of(lead), lead.sinks)
+        else:
+            staged = [Staged([(a.set, a.sinks[i]) for a in arrivals]) for i in range(len(lead.sinks))]
+            sources = [
+                np.concatenate([np.broadcast_to(s, (len(a.set.ranks), *s.shape[1:]))
+                                for a, s in zip(arrivals, values, strict=True)])
+                for values in zip(*(sources_of(a) for a in arrivals), strict=True)
+            ]  # fmt: skip
+            transfer(sources, staged)
+            for sink in staged:
+                sink.deal()
+        for arrival in arrivals:
+            for token in arrival.tokens:
+                token.done = True
+
+    def send(self, core: CoreState, inst: InstCollectiveSend, views: list[AnyView]) -> Token:
+        """A raw send: it meets the receive of its peer."""
+        return self._pair(core, inst, (self._only(core, inst), inst.peer_id), views, self._sends, self._receives)
+
+    def receive(self, core: CoreState, inst: InstCollectiveRecv, views: list[AnyView]) -> Token:
+        """A raw receive: it meets the send of its peer."""
+        return self._pair(core, inst, (inst.peer_id, self._only(core, inst)), views, self._receives, self._sends)
+
+    def _only(self, core: CoreState, inst: InstCollectiveSend | InstCollectiveRecv) -> int:
+        ranks = core.ranks.tolist()
+        if len(ranks) != 1:
+            fail("NKC103", inst=inst.label, ranks=show_ranks(ranks), peer=inst.peer_id, core=core.index, loc=inst.loc)
+        return ranks[0]
+
+    def _pair(
+        self, core: CoreState, inst: Inst, key: tuple[int, int], views: list[AnyView],
+        mine: OpenEnds, theirs: OpenEnds,
+    ) -> Token:  # fmt: skip
+        token = Token(inst)
+        other = theirs.pop(key, None)
+        if other is None:
+            mine[key] = (token, views)
+            return token
+        sources, targets = (views, other[1]) if isinstance(inst, InstCollectiveSend) else (other[1], views)
+        shapes = [[(v.dtype.name, v.shape) for v in side] for side in (sources, targets)]
+        if shapes[0] != shapes[1]:
+            fail(
+                "NKC101",
+                inst="send/receive",
+                left=f"rank {key[0]} (send)",
+                left_op=shapes[0],
+                right=f"rank {key[1]} (receive)",
+                right_op=shapes[1],
+                core=core.index,
+                loc=inst.loc,
+                notes=(f"the peer is {other[0].inst.label} at {other[0].inst.loc}",),
+            )
+        for source, target in zip(sources, targets, strict=True):
+            target.write(source.read())
+        token.done = other[0].done = True
+        self.report.collectives += 1
+        return token
+
+
+def _tensor(inst: InstCoreBarrier) -> str | None:
+    return None if inst.data is None else inst.data.tensor
+
+
+def _fingerprint(arrival: Arrival) -> dict[str, object]:
+    """What must agree between the members of a group."""
+    inst = arrival.inst
+    return {
+        "kind": inst.kind.value,
+        "op": inst.cc_channel.op.value,
+        "groups": inst.cc_channel.replica_groups,
+        "pairs": inst.src_target_pairs,
+        "channel": inst.channel_ids or inst.channel_id,
+        "dim": inst.cc_dim.value if inst.cc_dim else (inst.split_dim, inst.concat_dim),
+        "sizes": inst.broadcast_sizes,
+        "src": [(v.dtype.name, v.shape) for v in arrival.sources],
+        "dst": [(v.dtype.name, v.shape) for v in arrival.sinks],
+    }
+
+
+def sources_of(arrival: Arrival) -> list[Array]:
+    """The sources as arrays; copied where a destination is the same tensor: a collective reads before it writes."""
+    targets = {id(sink.buffer) for sink in arrival.sinks}
+    return [s.read().copy() if id(s.buffer) in targets else s.read() for s in arrival.sources]

@@ -1,0 +1,54 @@
+"""The scheduler: which stream moves next, and what to say when none can.
+
+There are no threads and no clock. Every stream that can move is advanced in a fixed order; if none can, that is the
+deadlock, and it is reported as who waits where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nkicc.engines import Report
+from nkicc.ir.errors import fail
+
+from .compiler import Compiler
+from .machine import RankSet
+from .meetings import Meetings
+from .readings import readings
+from .streams import Stream
+
+__all__ = ["Scheduler"]
+
+
+class Scheduler:
+    """Compiles the programs of a run into streams and advances them to their ends."""
+
+    def __init__(self, sets: Sequence[RankSet], report: Report) -> None:
+        meetings = Meetings(sets, report)
+        self.streams = [
+            Stream(core, Compiler(meetings, core, kinds).program(), report)
+            for ranks in sets
+            for core, kinds in zip(ranks.cores, readings(ranks.program), strict=True)
+        ]
+
+    def run(self) -> None:
+        """Advance all streams to their ends; NKC100 if none can move."""
+        open_streams = list(self.streams)
+        while open_streams:
+            moved = False
+            for stream in open_streams:
+                if stream.waits is None or stream.waits.done:
+                    stream.advance()
+                    moved = True
+            open_streams = [stream for stream in open_streams if not stream.finished]
+            if open_streams and not moved:
+                self._deadlock(open_streams)
+
+    def _deadlock(self, stuck: list[Stream]) -> None:
+        waits = stuck[0].waits
+        assert waits is not None
+        what = f"{len(stuck)} of {len(self.streams)} wait, first in {waits.inst.label}"
+        fail(
+            "NKC100", summary=what, core=stuck[0].core.index, loc=waits.inst.loc,
+            notes=tuple(stream.describe() for stream in self.streams),
+        )  # fmt: skip
