@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable
 
@@ -183,20 +184,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="print JSON")
     as_json = parser.parse_args().json
-    rates = operations_per_second()
-    copies = copies_per_collective()
-    small = microseconds_per_instruction()
+    measured: dict[str, dict] = {}
+    for title, measure, show in (
+        ("operations/s", operations_per_second, show_rates),
+        ("copies", copies_per_collective, show_copies),
+        ("us per small instruction", microseconds_per_instruction, show_small),
+    ):
+        print(f"measuring {title} ...", file=sys.stderr, flush=True)
+        measured[title] = measure()
+        if not as_json:
+            show(measured[title])
     if as_json:
-        print(json.dumps({"operations/s": rates, "copies": copies, "us per small instruction": small}, indent=2))
-        return
+        print(json.dumps(measured, indent=2))
+
+
+def show_rates(rates: dict[str, dict[str, float]]) -> None:
     print(f"collective operations per second ({OPERATIONS} operations)")
     for front, stages in rates.items():
         print(f"  {front:<16}" + "   ".join(f"{stage} {rate:>9,.0f}" for stage, rate in stages.items()))
-    print(
-        f"\n{RANKS} ranks x {ELEMENTS} float32, in copies of the same bytes (one copy: {copies.pop('copy, ms'):.1f} ms)"
-    )
+
+
+def show_copies(copies: dict[str, float]) -> None:
+    copy = copies["copy, ms"]
+    print(f"\n{RANKS} ranks x {ELEMENTS} float32, in copies of the same bytes (one copy: {copy:.1f} ms)")
     for name, ratio in copies.items():
-        print(f"  {name:<18}{ratio:6.2f}")
+        if name != "copy, ms":
+            print(f"  {name:<18}{ratio:6.2f}")
+
+
+def show_small(small: dict[str, float]) -> None:
     print("\nmicroseconds per simulated instruction on an 8 x 4 float32 tile")
     for name, micro in small.items():
         print(f"  {name:<22}{micro:6.1f}")

@@ -6,6 +6,8 @@ Gathering first would need room for the whole left matrix; here a rank never hol
 nkicc run examples/all_gather_matmul.py --ranks 4
 """
 
+from functools import cache
+
 import nki
 import nki.collectives as ncc
 import nki.isa as nisa
@@ -72,5 +74,10 @@ def inputs(rank: int, ranks: int) -> dict:
     }
 
 
+@cache
+def _lefts(ranks: int) -> np.ndarray:
+    return np.stack([_left(r) for r in range(ranks)])
+
+
 def golden(rank: int, ranks: int) -> np.ndarray:
-    return np.stack([_left(r) @ _right(rank) for r in range(ranks)])
+    return _lefts(ranks) @ _right(rank)

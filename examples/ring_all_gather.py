@@ -5,6 +5,8 @@ The kernel never computes its neighbour. It asks which rank's block has arrived,
 nkicc run examples/ring_all_gather.py --ranks 4
 """
 
+from functools import cache
+
 import nki
 import nki.collectives as ncc
 import nki.isa as nisa
@@ -49,5 +51,10 @@ def inputs(rank: int, ranks: int) -> dict:
     return {"block": _block(rank), "group": ReplicaGroup([list(range(ranks))]), "size": ranks}
 
 
-def golden(rank: int, ranks: int) -> np.ndarray:
+@cache
+def _gathered(ranks: int) -> np.ndarray:
     return np.stack([_block(r) for r in range(ranks)])
+
+
+def golden(rank: int, ranks: int) -> np.ndarray:
+    return _gathered(ranks)

@@ -7,6 +7,8 @@ kernel need not know whose block it holds. With LNC=2 each core takes half of th
 nkicc run examples/ring_attention.py --ranks 4 --lnc 2
 """
 
+from functools import cache
+
 import nki
 import nki.collectives as ncc
 import nki.isa as nisa
@@ -95,8 +97,13 @@ def inputs(rank: int, ranks: int) -> dict:
     }
 
 
+@cache
+def _blocks(name: str, ranks: int) -> np.ndarray:
+    return np.concatenate([_block(name, r) for r in range(ranks)]).astype(np.float64)
+
+
 def golden(rank: int, ranks: int) -> np.ndarray:
-    k, v = (np.concatenate([_block(name, r) for r in range(ranks)]).astype(np.float64) for name in "kv")
+    k, v = _blocks("k", ranks), _blocks("v", ranks)
     scores = _block("q", rank) @ k.T / np.sqrt(WIDTH)
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     return (weights / weights.sum(axis=1, keepdims=True) @ v).astype(np.float32)

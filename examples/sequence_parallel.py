@@ -6,6 +6,8 @@ two collectives move as many bytes as the one all-reduce that they replace. With
 nkicc run examples/sequence_parallel.py --ranks 4 --lnc 2
 """
 
+from functools import cache
+
 import nki
 import nki.collectives as ncc
 import nki.isa as nisa
@@ -68,10 +70,12 @@ def _x(rank: int) -> np.ndarray:
     return _integers((TOKENS, FEATURES), 0, rank)
 
 
+@cache
 def _up(rank: int) -> np.ndarray:
     return _integers((FEATURES, HIDDEN), 1, rank)
 
 
+@cache
 def _down(rank: int) -> np.ndarray:
     return _integers((HIDDEN, FEATURES), 2, rank)
 

@@ -6,6 +6,8 @@ in SBUF. With LNC=2 each core takes half of the tokens, so cores reduce with the
 nkicc run examples/tensor_parallel_mlp.py --ranks 4 --lnc 2
 """
 
+from functools import cache
+
 import nki
 import nki.collectives as ncc
 import nki.isa as nisa
@@ -68,7 +70,8 @@ def inputs(rank: int, ranks: int) -> dict:
     return {"x": _X, "up": _up(rank), "down": _down(rank), "group": ReplicaGroup([list(range(ranks))])}
 
 
-def golden(rank: int, ranks: int) -> np.ndarray:
+@cache
+def _result(ranks: int) -> np.ndarray:
     state = _X.astype(np.float64)
     up = np.concatenate([_up(r) for r in range(ranks)], axis=2)
     down = np.concatenate([_down(r) for r in range(ranks)], axis=1)
@@ -76,3 +79,7 @@ def golden(rank: int, ranks: int) -> np.ndarray:
         raised = up[block].T @ state
         state = state + down[block].T @ (raised / (1 + np.exp(-raised)))
     return state.astype(np.float32)
+
+
+def golden(rank: int, ranks: int) -> np.ndarray:
+    return _result(ranks)

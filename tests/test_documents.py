@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 
 from nkicc.builder import NeuronCodegen
@@ -43,12 +45,39 @@ def test_the_readmes_kernel_is_the_example() -> None:
     assert text.split('"""')[2].strip() in README
 
 
-def test_the_readmes_builder_program_prints_what_it_says() -> None:
-    code = next(block for block in re.findall(r"```python\n(.*?)```", README, re.S) if "NeuronCodegen" in block)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(code, "readme.py", "exec"), {})
-    assert shown(re.sub(r" +; readme.py:\d+", "", printed.getvalue())) in README
+def code_block(word: str) -> str:
+    """The Python block of the README that holds a word."""
+    return next(block for block in re.findall(r"```python\n(.*?)```", README, re.S) if word in block)
+
+
+def test_the_readmes_builder_program_prints_what_it_says(tmp_path: Path) -> None:
+    (tmp_path / "build.py").write_text(code_block("NeuronCodegen"))
+    done = subprocess.run([sys.executable, "build.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert shown(done.stdout) in README
+
+
+def test_the_readmes_commands_run_on_its_kernel(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kernel.py").write_text(code_block("@nki.jit"))
+    for rank in range(4):
+        np.save(tmp_path / f"grad_{rank}.npy", np.full((128, 512), rank, np.float32))
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^nkicc .*", README, re.M)
+    assert len(commands) == 7
+    for command in commands:
+        assert invoke(shlex.split(command, comments=True)[1:]) == 0, capsys.readouterr().err
+    out = capsys.readouterr().out
+    assert "all_reduce: 8 ranks x 2 cores" in out
+    with np.load("results.npz") as saved:
+        np.testing.assert_array_equal(saved["rank3/result"], 6)
+
+
+def test_the_readmes_call_from_python_runs(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text(code_block("@nki.jit"))
+    (tmp_path / "main.py").write_text(code_block("nkicc.run(") + "\nprint(result.outputs[3][0, 0], result)\n")
+    done = subprocess.run([sys.executable, "main.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "28.0 <Result of all_reduce on 8 rank(s) x 2 core(s): float32[128, 512] on rank 0>\n"
 
 
 def test_the_roster_is_the_builders() -> None:

@@ -22,7 +22,7 @@ ALLOWED = {
     "host": set(),
     "session": {"builder", "engines", "environment", "host", "ir", "lowering", "nki", "simulator", "verify"},
     "eager": {"environment", "host", "ir", "nki", "session"},
-    "cli": {"", "builder", "engines", "ir", "lowering", "nki", "session", "simulator", "verify"},
+    "cli": {"", "builder", "engines", "environment", "ir", "lowering", "nki", "session", "simulator", "verify"},
     "testing": {"ir"},
     "pytest_plugin": {"", "session", "testing"},
     # The package itself hands out `run`, `activate` and NkiccError.

@@ -165,7 +165,7 @@ BAD_INPUTS = {
     "a function that raises": (lambda rank: {"x": 1 // rank}, "NKC017", "ZeroDivisionError"),
     "float64": ({"x": x(dtype=np.float64)}, "NKC028", "float64"),
     "complex": ({"x": np.ones((2, 2), np.complex64)}, "NKC028", "complex64"),
-    "objects": ({"x": np.array([["a", None]])}, "NKC028", "dtype('O')"),
+    "objects": ({"x": np.array([["a", None]])}, "NKC028", "is object"),
     "a scalar array": ({"x": np.array(3, np.float32)}, "NKC020", "()"),
     "an empty array": ({"x": np.zeros((0, 4), np.float32)}, "NKC020", "(0, 4)"),
     "arrays in a list": ({"x": [x(), x()]}, "NKC007", "container"),

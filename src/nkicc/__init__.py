@@ -17,6 +17,10 @@ __version__ = "0.1.0"
 _HOME = {"NkiccError": "nkicc.ir.errors", "activate": "nkicc.alias", "run": "nkicc.session"}
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import what is exported when it is first used, so that `import nkicc` costs nothing."""
     home = _HOME.get(name)

@@ -10,49 +10,7 @@ import pytest
 
 from nkicc.ir.program import Level, Module
 
-from .conftest import Cli
-
-SUM = """
-import nki
-import nki.collectives as ncc
-import nki.language as nl
-
-
-@nki.jit
-def total(x, group):
-    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="y")
-    ncc.all_reduce(dsts=[y], srcs=[x], replica_group=group, op=nl.add)
-    return y
-"""
-DATA = """
-import numpy as np
-
-
-def inputs(rank, ranks):
-    x = np.arange(12, dtype=np.float32).reshape(3, 4) * (rank + 1) + rank
-    return {"x": x, "group": ncc.ReplicaGroup([list(range(ranks))])}
-
-
-def golden(rank, ranks):
-    return sum(inputs(r, ranks)["x"] for r in range(ranks)) + OFF * (rank == 1)
-"""
-GIVEN = ("--input", "x=float32[3,4]", "--input", "group=groups:all")
-
-
-@pytest.fixture
-def kernel(tmp_path: Path) -> Path:
-    """A file with one kernel and nothing else."""
-    file = tmp_path / "sums.py"
-    file.write_text(SUM)
-    return file
-
-
-@pytest.fixture
-def example(tmp_path: Path) -> Path:
-    """A file with a kernel, its inputs and its golden outputs."""
-    file = tmp_path / "example.py"
-    file.write_text(SUM + DATA + "OFF = 0\n")
-    return file
+from .conftest import DATA, GIVEN, SUM, Cli
 
 
 def test_run_shows_every_rank_and_its_error(cli: Cli, example: Path) -> None:

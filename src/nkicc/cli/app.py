@@ -16,15 +16,29 @@ from . import build, lower, run
 
 __all__ = ["app", "invoke"]
 
+COMMANDS = {
+    "run": (run.run, "Build, lower, check and simulate; show the outputs."),
+    "build": (build.build, "Print the penguin level: what the builders mint."),
+    "lower": (lower.lower, "Print the bir level, after any pipeline of passes."),
+}
+# A line with \b keeps the lines below it as they are.
+_EXAMPLES = """\b
+Examples:
+  nkicc run kernel.py --ranks 8 --lnc 2
+  nkicc run kernel.py:name -i x='float32[128,512]' -i group=groups:all
+  nkicc lower kernel.py --json -o program.json
+  nkicc run program.json
+"""
+
 app = typer.Typer(
     name="nkicc",
     help="Build, lower, check and run the collectives of NKI kernels on any number of simulated ranks.",
+    epilog=_EXAMPLES,
     add_completion=False,
     rich_markup_mode=None,
 )
-app.command("run")(run.run)
-app.command("build")(build.build)
-app.command("lower")(lower.lower)
+for _name, (_function, _summary) in COMMANDS.items():
+    app.command(_name, short_help=_summary)(_function)
 
 
 def _print_version(wanted: bool) -> None:
@@ -69,4 +83,5 @@ def _dispatch(args: list[str]) -> int:
     except Exception as error:
         from .errors import report
 
-        return report(error, usage=isinstance(error, TyperException), as_json="--json" in args)
+        command = " ".join(["nkicc", *(name for name in args[:1] if name in COMMANDS)])
+        return report(error, command, usage=isinstance(error, TyperException), as_json="--json" in args)

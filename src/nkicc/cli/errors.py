@@ -16,13 +16,18 @@ from nkicc.ir.errors import NkiccError, fail
 __all__ = ["USAGE", "report"]
 
 #: Codes of bad usage (exit code 2); every other code is a finding in the user's program (exit code 1).
-USAGE = frozenset({"NKC001", "NKC002", "NKC003", "NKC004", "NKC006", "NKC007", "NKC013", "NKC014", "NKC016"})
+USAGE = frozenset({"NKC001", "NKC002", "NKC003", "NKC004", "NKC006", "NKC007", "NKC013", "NKC014", "NKC016", "NKC115"})
 
 
-def report(error: Exception, *, usage: bool, as_json: bool) -> int:
-    """Print `error` and return the exit code. `usage`: it came from the parser of the command line."""
+def report(error: Exception, command: str, *, usage: bool, as_json: bool) -> int:
+    """Print `error` and return the exit code. `command` is what was called, `nkicc run`; `usage`: the parser of the
+    command line refused it."""
     if not isinstance(error, NkiccError):
-        error = _refusal(error, usage)
+        error = _refusal(error, command, usage)
+    if error.code == "NKC006" and not error.hint:
+        error.hint = f"See `{command} --help`."
+    if error.code == "NKC007":
+        error.hint += " They come from --input NAME=SPEC or from the file's inputs(rank, ranks)."
     if as_json:
         print(json.dumps({"error": error.to_json()}))
     else:
@@ -61,19 +66,32 @@ def _relative(file: str) -> str:
         return file
 
 
-def _refusal(error: Exception, usage: bool) -> NkiccError:
+def _refusal(error: Exception, command: str, usage: bool) -> NkiccError:
     """The NkiccError for anything else: what the parser refuses (NKC006), or a fault of nkicc itself."""
     try:
         if usage:
-            option = getattr(error, "option_name", None) or getattr(error, "param_hint", None)
-            param = getattr(error, "param", None)
-            if option is None and param is not None:
-                option = param.opts[-1] if param.param_type_name == "option" else param.metavar
-            fail("NKC006", option=option or "nkicc", why=str(getattr(error, "message", "") or error).rstrip("."))
+            option, why = _usage(error)
+            fail("NKC006", option=option or command, why=why)
         if isinstance(error, MemoryError):
-            fail("NKC106", need="more", have="what this machine has", cause=error)
+            fail("NKC116", why=str(error) or "this machine has no more", cause=error)
         if os.environ.get("NKICC_DEBUG") == "1":
             traceback.print_exception(error)
         fail("NKC-internal", kind=type(error).__name__, text=error)
     except NkiccError as refusal:
         return refusal
+
+
+def _usage(error: Exception) -> tuple[str, str]:
+    """What the parser of the command line objects to, and why, in words that do not repeat each other."""
+    param = getattr(error, "param", None)
+    option = getattr(error, "option_name", None) or getattr(error, "param_hint", None) or ""
+    if not option and param is not None:
+        option = param.opts[-1] if param.param_type_name == "option" else param.metavar
+    text = str(getattr(error, "message", "") or error).rstrip(".")
+    if text == f"No such option: {option}":
+        close = getattr(error, "possibilities", None)
+        return option, "there is no such option" + (f"; did you mean {' or '.join(close)}?" if close else "")
+    if text.startswith("Missing parameter"):
+        return option, "it is missing"
+    text = text.removeprefix(f"Option {option!r} ")
+    return option, text[:1].lower() + text[1:]

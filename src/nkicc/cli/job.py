@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from nkicc.environment import default_target
 from nkicc.ir.errors import fail
 from nkicc.ir.listing import listing
 from nkicc.ir.program import Level, Module
@@ -16,19 +21,21 @@ from nkicc.ir.types import World
 
 from . import specs
 from .options import DEFAULT_RANKS
-from .source import KernelFile, users_code
+from .source import KernelFile
 
-__all__ = ["Arguments", "arguments", "emit", "lower", "status", "trace", "world"]
+__all__ = ["Arguments", "check_writable", "emit", "lower", "progress", "trace", "world"]
 
-#: The arguments of a rank by name.
-Arguments = Callable[[int], dict[str, Any]]
+#: Says what is being done now.
+Stage = Callable[[str], None]
+#: Seconds between two lines about a long run where nobody sees a spinner.
+PATIENCE = 10.0
 
 
 def world(source: KernelFile | Module, ranks: int | None, lnc: int | None, target: str | None) -> tuple[World, str]:
     """World and target: the options', or those of a JSON program, which the options may repeat but not change
     (NKC006)."""
     if isinstance(source, KernelFile):
-        return World(ranks or DEFAULT_RANKS, lnc or 1), target or "trn2"
+        return World(ranks or DEFAULT_RANKS, lnc or 1), target or default_target()
     for option, given, own in (
         ("--ranks", ranks, source.world.ranks),
         ("--lnc", lnc, source.world.lnc),
@@ -39,19 +46,33 @@ def world(source: KernelFile | Module, ranks: int | None, lnc: int | None, targe
     return source.world, source.target.value
 
 
-def arguments(source: KernelFile | Module, options: Sequence[str], ranks: int, seed: int) -> Arguments:
-    """What each rank passes: the file's `inputs(rank, ranks)`, overridden by `--input`."""
-    values = specs.parse(options, ranks, seed)
-    own = source.inputs if isinstance(source, KernelFile) else None
+class Arguments:
+    """What each rank passes: the file's `inputs(rank, ranks)`, overridden by `--input`. `replaced` names what was
+    overridden on the ranks that were asked for. NKC007 if a value does not suit the kernel's annotation."""
 
-    def of_rank(rank: int) -> dict[str, Any]:
-        given: dict[str, Any] = {}
-        if own is not None:
-            with users_code(f"inputs({rank}, {ranks})", own.__code__.co_filename):
-                given = dict(own(rank, ranks))
-        return given | {name: value(rank) for name, value in values.items()}
+    def __init__(
+        self, source: KernelFile | Module, options: Sequence[str], ranks: int, seed: int, stage: Stage
+    ) -> None:
+        self.source = source if isinstance(source, KernelFile) else None
+        self.values = specs.parse(options, ranks, seed)
+        self.replaced: set[str] = set()
+        self._ranks = ranks
+        self._stage = stage
+        self._kinds = {} if self.source is None else specs.annotated(self.source.kernel)
 
-    return of_rank
+    def __call__(self, rank: int) -> dict[str, Any]:
+        self._stage(f"tracing, with the arguments of {rank + 1} of {self._ranks} ranks")
+        own: Any = {}
+        if self.source is not None and self.source.inputs is not None:
+            own = self.source.call("inputs", rank, self._ranks)
+            if not isinstance(own, Mapping):
+                fail("NKC007", name="inputs", why=f"a dict by parameter name is needed, not {type(own).__name__}")
+        values = {name: value(rank) for name, value in self.values.items()}
+        for name, kinds in self._kinds.items():
+            if name in values:
+                specs.check(name, values[name], kinds)
+        self.replaced |= own.keys() & values.keys()
+        return {**own, **values}
 
 
 def trace(source: KernelFile | Module, world: World, target: str, inputs: Arguments) -> Module:
@@ -64,33 +85,67 @@ def trace(source: KernelFile | Module, world: World, target: str, inputs: Argume
     return session.trace(source.kernel, ranks=world.ranks, lnc=world.lnc, target=target, inputs=inputs).module
 
 
-def lower(module: Module, path: str, passes: str | None) -> Module:
-    """The bir module after a pipeline (the default one if None; a bir program then stays as it is)."""
+def lower(module: Module, path: str | None, passes: str | None) -> Module:
+    """The bir module after a pipeline (the default one if None; a bir program then stays as it is). NKC006 for the path
+    of a codegen that has been already."""
     from nkicc import lowering
 
+    if path is not None and module.level is Level.bir:
+        fail("NKC006", option="--path", why="the program is at the bir level already, its codegen path is chosen")
     if passes is not None:
-        return lowering.run_pipeline(module, passes, path=path)
-    return module if module.level is Level.bir else lowering.lower(module, path=path)
+        return lowering.run_pipeline(module, passes, path=path or "loop")
+    return module if module.level is Level.bir else lowering.lower(module, path=path or "loop")
 
 
 def emit(module: Module, as_json: bool, file: Path | None) -> None:
-    """Write a module as listing or JSON to stdout or a file (NKC001)."""
+    """Write a module as listing or JSON to stdout or a file (NKC115)."""
     text = module.to_json() + "\n" if as_json else listing(module)
     if file is None:
         print(text, end="")
         return
     try:
         file.write_text(text)
-    except OSError as error:
-        fail("NKC001", file=str(file), why=error.strerror or str(error), cause=error)
+    except (OSError, ValueError) as error:
+        fail("NKC115", file=str(file), why=getattr(error, "strerror", None) or str(error), cause=error)
+
+
+def check_writable(file: Path | None) -> None:
+    """NKC115 for an output file that cannot be written, before the work is done."""
+    if file is None:
+        return
+    if file.is_dir():
+        fail("NKC115", file=str(file), why="it is a folder")
+    if not file.parent.is_dir():
+        fail("NKC115", file=str(file), why=f"there is no folder {file.parent}")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        fail("NKC115", file=str(file), why="permission denied")
 
 
 @contextmanager
-def status(text: str) -> Iterator[None]:
-    """Say on stderr what takes its time, if someone is looking."""
+def progress(text: str) -> Iterator[Stage]:
+    """Say on stderr what takes its time: at once on a terminal, else in a line now and then."""
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
+    if console.is_terminal:
+        with console.status(text) as status:
+            yield status.update
         return
-    with console.status(text):
-        yield
+    now = text
+    done = threading.Event()
+    start = time.monotonic()
+
+    def stage(text: str) -> None:
+        nonlocal now
+        now = text
+
+    def tell() -> None:
+        with suppress(OSError, ValueError):
+            while not done.wait(PATIENCE):
+                print(f"nkicc: {now} ({time.monotonic() - start:.0f} s)", file=sys.stderr, flush=True)
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield stage
+    finally:
+        done.set()
+        teller.join()

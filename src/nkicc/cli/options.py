@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Never
 
 import typer
 
@@ -23,6 +24,39 @@ __all__ = [
 
 DEFAULT_RANKS = 4
 
+
+def _refuse(option: str, why: str) -> Never:
+    from nkicc.ir.errors import fail
+
+    fail("NKC006", option=option, why=why)
+
+
+def _integer(option: str, low: int, high: int) -> Callable[[str | int], int]:
+    """A reader of integers from `low` to `high`; NKC006 for anything else."""
+
+    def read(text: str | int) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            _refuse(option, f"an integer from {low} to {high} is needed, not {text!r}")
+        return value
+
+    return read
+
+
+def _choice(option: str, *names: str) -> Callable[[str], str]:
+    """A reader of one of `names`; NKC006 for anything else."""
+
+    def read(text: str) -> str:
+        if text not in names:
+            _refuse(option, f"{text!r} is none of {', '.join(names)}")
+        return text
+
+    return read
+
+
 File = Annotated[
     str,
     typer.Argument(
@@ -33,26 +67,56 @@ RankCount = Annotated[
     int | None,
     typer.Option(
         "--ranks",
-        min=1,
-        max=1 << 20,
+        metavar="N",
+        parser=_integer("--ranks", 1, 1 << 20),
         help=f"Number of ranks [default: {DEFAULT_RANKS}; a JSON program brings its own].",
         show_default=False,
     ),
 ]
 LncCount = Annotated[
     int | None,
-    typer.Option("--lnc", min=1, max=2, help="Physical cores per rank [default: 1].", show_default=False),
+    typer.Option(
+        "--lnc",
+        metavar="1|2",
+        parser=_integer("--lnc", 1, 2),
+        help="Physical cores per rank [default: 1].",
+        show_default=False,
+    ),
 ]
 TargetName = Annotated[
-    Literal["trn1", "trn2", "trn3"] | None,
-    typer.Option("--target", help="Machine generation [default: trn2].", show_default=False),
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="trn1|trn2|trn3",
+        parser=_choice("--target", "trn1", "trn2", "trn3"),
+        help="Machine generation [default: trn2].",
+        show_default=False,
+    ),
 ]
-PathName = Annotated[Literal["loop", "klr"], typer.Option("--path", help="Codegen path from penguin to bir.")]
+PathName = Annotated[
+    str | None,
+    typer.Option(
+        "--path",
+        metavar="loop|klr",
+        parser=_choice("--path", "loop", "klr"),
+        help="Codegen path from penguin to bir [default: loop].",
+        show_default=False,
+    ),
+]
 Passes = Annotated[
     str | None,
-    typer.Option("--passes", metavar="PIPELINE", help="Passes to run, separated by commas.", show_default=False),
+    typer.Option(
+        "--passes",
+        metavar="PIPELINE",
+        help="Passes separated by commas, options in braces: codegen,lower-local-collectives{max-bpp=256} "
+        "[default: codegen,renumber-core-barriers,infer-stream-ids]. `nkicc lower --list-passes` lists them.",
+        show_default=False,
+    ),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of generated inputs.")]
+Seed = Annotated[
+    int,
+    typer.Option("--seed", metavar="N", parser=_integer("--seed", 0, (1 << 64) - 1), help="Seed of generated inputs."),
+]
 Inputs = Annotated[
     list[str] | None,
     typer.Option(
@@ -66,4 +130,4 @@ Inputs = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
-OutFile = Annotated[Path | None, typer.Option("-o", "--output", help="Write there instead of stdout.")]
+OutFile = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write there instead of stdout.")]

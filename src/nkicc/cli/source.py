@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -17,6 +18,7 @@ import nkicc
 from nkicc.ir.errors import NkiccError, fail
 from nkicc.ir.program import Module
 from nkicc.ir.types import Loc
+from nkicc.nki import Kernel
 
 __all__ = ["KernelFile", "load", "users_code"]
 
@@ -25,10 +27,19 @@ class KernelFile(Struct, frozen=True):
     """A kernel with what its file defines beside it: `inputs(rank, ranks)` gives the arguments of a rank by name,
     `golden(rank, ranks)` what the kernel must return there."""
 
+    file: str
     name: str
-    kernel: Callable[..., Any]
-    inputs: Callable[[int, int], dict[str, Any]] | None = None
+    kernel: Kernel
+    inputs: Callable[[int, int], Any] | None = None
     golden: Callable[[int, int], Any] | None = None
+
+    def call(self, name: Literal["inputs", "golden"], rank: int, ranks: int) -> Any:
+        """What `inputs` or `golden` returns for a rank. NKC017 if it raises."""
+        function = getattr(self, name)
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        file, line = (code.co_filename, code.co_firstlineno) if code else (self.file, None)
+        with users_code(f"{name}({rank}, {ranks})", file, line):
+            return function(rank, ranks)
 
 
 def load(spec: str) -> KernelFile | Module:
@@ -51,14 +62,15 @@ def load(spec: str) -> KernelFile | Module:
 
 
 @contextmanager
-def users_code(what: str, file: str) -> Iterator[None]:
-    """Turn whatever the user's own Python raises into NKC017 with the innermost line of `file`."""
+def users_code(what: str, file: str, start: int | None = None) -> Iterator[None]:
+    """Turn whatever the user's own Python raises into NKC017 with the innermost line of `file`, or `start` if it is
+    raised before the first."""
     try:
         yield
     except NkiccError:
         raise
     except (Exception, SystemExit) as error:
-        line = error.lineno if isinstance(error, SyntaxError) and error.filename == file else None
+        line = error.lineno if isinstance(error, SyntaxError) and error.filename == file else start
         for frame in traceback.extract_tb(error.__traceback__):
             if frame.filename == file:
                 line = frame.lineno
@@ -93,18 +105,22 @@ def _import(path: Path) -> ModuleType:
 
 
 def _kernel_file(module: ModuleType, file: str, wanted: str) -> KernelFile:
-    from nkicc.nki import Kernel
-
     found = {name: value for name, value in vars(module).items() if isinstance(value, Kernel)}
     own = {name: value for name, value in found.items() if value.__module__ == module.__name__}
     candidates = own or found
-    available = ", ".join(candidates) or "none (a kernel is a function under @nki.jit)"
+    available = ", ".join(candidates) or "none"
     if wanted:
         kernel = found.get(wanted)
         if kernel is None:
             fail("NKC003", file=file, kernel=wanted, available=available)
     elif len(candidates) == 1:
         wanted, kernel = next(iter(candidates.items()))
+    elif not candidates:
+        fail("NKC004", file=file, kernels="no kernel", hint="A kernel is a function under @nki.jit.")
     else:
-        fail("NKC004", file=file, count=len(candidates) or "no", available=available)
-    return KernelFile(wanted, kernel, getattr(module, "inputs", None), getattr(module, "golden", None))
+        fail("NKC004", file=file, kernels=f"{len(candidates)} kernels: {available}")
+    own_functions = {name: getattr(module, name, None) for name in ("inputs", "golden")}
+    for name, function in own_functions.items():
+        if function is not None and not callable(function):
+            fail("NKC007", name=name, why=f"{file} defines it as {type(function).__name__}, not as {name}(rank, ranks)")
+    return KernelFile(module.__file__ or file, wanted, kernel, **own_functions)

@@ -9,17 +9,24 @@ import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
 from nkicc.ir.errors import fail
 from nkicc.ir.types import DType
+from nkicc.nki import Kernel
+from nkicc.nki.collectives import ReplicaGroup
+from nkicc.nki.tensor import ndarray
 
-__all__ = ["parse", "random_array"]
+__all__ = ["annotated", "check", "parse", "random_array"]
 
 #: The value of one argument on a rank; equal on all ranks where it returns one object.
 Value = Callable[[int], Any]
+
+#: Annotations that a value of the command line is held against.
+CHECKED = frozenset({int, float, bool, str, NoneType, ndarray, ReplicaGroup})
 
 _GENERATED = re.compile(r"(\w+)\[([\d, ]*)\](@same)?")
 
@@ -38,6 +45,27 @@ def parse(options: Sequence[str], ranks: int, seed: int) -> dict[str, Value]:
             fail("NKC006", option="--input", why=f"{name!r} is given twice")
         values[name] = _value(name, spec, ranks, seed)
     return values
+
+
+def annotated(kernel: Kernel) -> dict[str, tuple[type, ...]]:
+    """The types that a kernel's annotations permit, for parameters that are annotated with nothing but CHECKED."""
+    try:
+        hints = get_type_hints(kernel.function)
+    except Exception:  # an annotation may be any expression, and fail like one
+        return {}
+    kinds = {name: get_args(hint) if isinstance(hint, UnionType) else (hint,) for name, hint in hints.items()}
+    return {name: permitted for name, permitted in kinds.items() if CHECKED.issuperset(permitted)}
+
+
+def check(name: str, value: Any, permitted: tuple[type, ...]) -> None:
+    """NKC007 unless the value of `--input` is of one of the types."""
+    numbers = (int, float) if float in permitted else ()
+    if isinstance(value, np.ndarray) and ndarray in permitted:
+        return
+    if not isinstance(value, (*permitted, *numbers)):
+        found = f"an array {value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)
+        wanted = " or ".join("an array" if kind is ndarray else kind.__name__ for kind in permitted)
+        fail("NKC007", name=name, why=f"it is {found}, the kernel says {wanted}")
 
 
 def random_array(dtype: DType, shape: tuple[int, ...], name: str, seed: int, rank: int | None) -> np.ndarray:
@@ -79,8 +107,6 @@ def _constant(value: object) -> Value:
 
 
 def _groups(text: str, ranks: int) -> object:
-    from nkicc.nki.collectives import ReplicaGroup
-
     if text == "all":
         return ReplicaGroup([list(range(ranks))])
     try:
@@ -97,9 +123,13 @@ def _groups(text: str, ranks: int) -> object:
 def _generated(name: str, seed: int, dtype: str, extents: str, same: str | None) -> Value:
     try:
         element = DType.of(dtype)
+    except TypeError:
+        why = f"{dtype} is no data type of the machine; it has {', '.join(DType)}"
+        fail("NKC006", option="--input", why=f"{name}: {why}")
+    try:
         shape = tuple(int(extent) for extent in extents.split(","))
-    except (TypeError, ValueError):
-        fail("NKC006", option="--input", why=f"{dtype}[{extents}] is not a data type with a shape")
+    except ValueError:
+        fail("NKC006", option="--input", why=f"{name}: [{extents}] is no shape, such as [128,512]")
     if same:
         value = cache(lambda: random_array(element, shape, name, seed, None))
         return lambda rank: value()

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import groupby
 
 import msgspec
-from rich.console import Console
-from rich.table import Table
 
 from nkicc.ir.errors import NkiccError
 
-from .outcome import Outcome, Row
+from .outcome import Golden, Outcome, Row
 
 __all__ = ["print_json", "print_table"]
 
 #: Up to this many ranks every rank has its row; beyond, neighbours with equal rows share one.
 UNFOLDED_RANKS = 16
-#: Columns of a table that is not written to a terminal, so that nothing wraps.
-PIPE_WIDTH = 240
+RIGHT = frozenset({"rank", "min", "max", "mean"})
 
 
-def print_json(outcome: Outcome, engine: str, rows: list[Row], digest: str, error: NkiccError | None) -> None:
-    """The whole result, never folded; `error` is a mismatch with golden()."""
+def print_json(
+    outcome: Outcome, engine: str, rows: list[Row], digest: str, error: NkiccError | None, listing: str | None
+) -> None:
+    """The whole result, never folded; `error` is a mismatch with golden(), `listing` the program as text if wanted."""
     # Wall time is left out: equal runs print equal bytes.
     report = {name: value for name, value in outcome.report.to_json().items() if name != "seconds"}
     found: dict[str, object] = {
@@ -30,9 +28,12 @@ def print_json(outcome: Outcome, engine: str, rows: list[Row], digest: str, erro
         "engine": engine,
         "grid": outcome.module.world.lnc,
         "report": report,
+        "notes": outcome.notes,
         "rows": rows,
         "digest": digest,
     }
+    if listing is not None:
+        found["listing"] = listing
     if error is not None:
         found["error"] = error.to_json()
     # msgspec writes NaN and infinity as null, which every reader of JSON accepts.
@@ -40,31 +41,55 @@ def print_json(outcome: Outcome, engine: str, rows: list[Row], digest: str, erro
 
 
 def print_table(outcome: Outcome, engine: str, rows: list[Row], digest: str) -> None:
-    """The header line, the table and the digest."""
-    console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH)
-    console.print(_header(outcome, engine), markup=False)
+    """The header line, notes, what the kernel printed, the table and the digest."""
+    print(_header(outcome, engine))
+    for note in outcome.notes:
+        print(f"note: {note}")
     for warning in outcome.report.warnings:
-        console.print(f"warning: {warning}", style="yellow", markup=False)
+        print(f"warning: {warning}")
+    for text in outcome.report.printed:
+        print(text)
     if not rows:
-        console.print("the kernel returned nothing", markup=False)
+        print("the kernel returned nothing and wrote to none of its arguments")
         return
-    golden = any(row.golden is not None for row in rows)
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for column in ("rank", "output", "dtype", "shape", "min", "max", "mean", "digest"):
-        table.add_column(column, justify="right" if column in ("rank", "min", "max", "mean") else "left", no_wrap=True)
-    if golden:
-        table.add_column("error abs / rel", no_wrap=True)
+    columns: dict[str, list[str]] = {}
     for ranks, row in _fold(rows, outcome.report.ranks):
-        cells = [ranks, row.output, row.dtype, "x".join(map(str, row.shape)) or "scalar"]
         limits = "d" if "int" in row.dtype else ".6g"
-        cells += [format(row.min, limits), format(row.max, limits), f"{row.mean:.6g}", row.digest]
-        if row.golden is not None:
-            cells.append(f"{row.golden.abs:.2g} / {row.golden.rel:.2g}" + ("" if row.golden.ok else "  MISMATCH"))
-        table.add_row(*cells)
-    console.print()
-    console.print(table)
-    console.print()
-    console.print(f"digest of all ranks: {digest}", markup=False)
+        cells = {
+            "rank": ranks,
+            "output": row.output,
+            "dtype": row.dtype,
+            "shape": "x".join(map(str, row.shape)) or "scalar",
+            "min": format(row.min, limits),
+            "max": format(row.max, limits),
+            "mean": f"{row.mean:.6g}",
+            "digest": row.digest,
+            "error abs / rel": _error(row.golden),
+            "note": row.note,
+        }
+        for name, cell in cells.items():
+            columns.setdefault(name, []).append(cell)
+    print()
+    for line in _lines({name: cells for name, cells in columns.items() if any(cells)}):
+        print(line)
+    print()
+    print(f"digest of all ranks: {digest}")
+
+
+def _error(golden: Golden | None) -> str:
+    if golden is None:
+        return ""
+    text = "-" if golden.why else f"{golden.abs:.2g} / {golden.rel:.2g}"
+    return text if golden.ok else f"{text}  MISMATCH"
+
+
+def _lines(columns: dict[str, list[str]]) -> list[str]:
+    """Aligned text without trailing blanks."""
+    aligned = []
+    for name, cells in columns.items():
+        width = max(map(len, (name, *cells)))
+        aligned.append([cell.rjust(width) if name in RIGHT else cell.ljust(width) for cell in (name, *cells)])
+    return ["   ".join(cells).rstrip() for cells in zip(*aligned, strict=True)]
 
 
 def _header(outcome: Outcome, engine: str) -> str:

@@ -31,8 +31,9 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class Report(Struct, kw_only=True):
     """What a run did. `instructions` counts what each core of each program issued, collectives and barriers included,
-    once for all ranks of the program. `collectives` counts transfers, whichever cores issue them. `readings` counts collectives under LNC=2 by reading: `both` cores on shared tensors, `lanes`
-    (each core its own), `one` core for its rank. `printed` is what the kernel printed while it ran."""
+    once for all ranks of the program; `collectives` counts the transfers, however many cores issue one. `readings`
+    counts collectives under LNC=2 by reading: `both` cores on shared tensors, `lanes` (each core its own), `one` core
+    for its rank. `printed` is what the kernel printed while it ran."""
 
     ranks: int
     lnc: int

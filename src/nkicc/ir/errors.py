@@ -51,8 +51,9 @@ class NkiccError(Exception):
         self.notes = notes
 
     def where(self) -> str:
-        """`operand, rank, core` as far as they are known, for people."""
-        parts = [self.operand] if self.operand else []
+        """`operand, rank, core` as far as they are known, for people. An operand that the message names in quotes is
+        left out."""
+        parts = [self.operand] if self.operand and repr(self.operand) not in self.message else []
         if self.rank is not None:
             parts.append(f"rank {self.rank}")
         if self.core is not None:
@@ -267,7 +268,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "NKC065": Entry(
         "prepare and trigger of a variable collective: {why}",
-        "Each prepare is followed by exactly one trigger with the instruction it returned, and no other prepare between.",
+        "Exactly one trigger, with the instruction that prepare returned, follows each prepare before the next one.",
         _API,
     ),
     # --- point to point --------------------------------------------------------------------------------------------

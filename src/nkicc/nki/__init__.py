@@ -26,3 +26,7 @@ __all__ = [
 __version__ = "0.6.0"
 
 __getattr__ = refuse_unknown("nki")
+
+
+def __dir__() -> list[str]:
+    return __all__

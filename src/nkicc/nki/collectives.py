@@ -356,3 +356,7 @@ def _of_channel(name: str | None, channel: int) -> str | None:
 
 
 __getattr__ = refuse_unknown("nki.collectives")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -346,3 +346,7 @@ class _TileSize:
 tile_size = _TileSize()
 
 __getattr__ = refuse_unknown("nki.language")
+
+
+def __dir__() -> list[str]:
+    return __all__

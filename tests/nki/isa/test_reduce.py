@@ -250,22 +250,49 @@ def test_cores_have_accumulators_of_their_own() -> None:
         assert_array_equal(result.outputs[rank], np.stack([total, 2 * total]))
 
 
-@pytest.mark.parametrize("why", ["nothing before", "fewer partitions", "idle in between"])
-def test_an_accumulator_that_holds_nothing_does_not_go_on(why: str) -> None:
+def idle_select(scratch: nl.ndarray, data: nl.ndarray) -> None:
+    nisa.select_reduce(scratch, nl.zeros(data.shape, nl.uint8), data, 0.0)
+
+
+def idle_range(scratch: nl.ndarray, data: nl.ndarray) -> None:
+    bound = nl.zeros((data.shape[0], 1), F32)
+    nisa.range_select(scratch, data, nl.less, nl.less, bound, bound, nisa.reduce_cmd.idle)
+
+
+def idle_exponential(scratch: nl.ndarray, data: nl.ndarray) -> None:
+    nisa.exponential(scratch, data)
+
+
+def fewer_partitions(scratch: nl.ndarray, data: nl.ndarray) -> None:
+    nisa.tensor_scalar_reduce(scratch[:3], data[:3], nl.add, 0.0, nl.add)
+
+
+def nothing(scratch: nl.ndarray, data: nl.ndarray) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("before", "between", "held"),
+    [
+        (nothing, nothing, 0),
+        (nothing, fewer_partitions, 3),
+        (fewer_partitions, idle_select, 0),
+        (fewer_partitions, idle_range, 0),
+        (fewer_partitions, idle_exponential, 0),
+    ],
+)
+def test_an_accumulator_that_holds_nothing_does_not_go_on(before: Any, between: Any, held: int) -> None:
     def body(a: nl.ndarray) -> nl.ndarray:
         data, total, scratch = load(a), nl.ndarray((4, 1), F32), nl.ndarray(a.shape, F32)
-        if why == "fewer partitions":
-            nisa.tensor_scalar_reduce(scratch[:3], data[:3], nl.add, 0.0, nl.add)
-        if why == "idle in between":
-            nisa.tensor_scalar_reduce(scratch, data, nl.add, 0.0, nl.add)
-            nisa.select_reduce(scratch, nl.zeros((4, 6), nl.uint8), data, 0.0)
+        before(scratch, data)
+        between(scratch, data)
         nisa.tensor_scalar_reduce(scratch, data, nl.add, 0.0, nl.add, total, reduce_cmd=nisa.reduce_cmd.reduce)
         return total
 
     with pytest.raises(NkiccError) as caught:
-        run(body, lambda rank: [small(rank, (4, 6), F32)])
+        run(body, lambda rank: [small(rank, (4, 6), F32)], target="trn3")
     assert caught.value.code == "NKC114"
-    assert f"holds {3 if why == 'fewer partitions' else 0}" in caught.value.message
+    assert f"holds {held}" in caught.value.message
     assert caught.value.loc is not None
     assert caught.value.loc.file == __file__
 

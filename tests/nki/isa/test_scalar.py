@@ -183,8 +183,8 @@ def test_an_activation_adds_up_what_it_computes(p: int, f: int, dtype: Any, thro
         return [values(rank, (p, f), dtype), values(rank, (p, 1), F32, 1) / 4]
 
     for rank, (out, total) in enumerate(run(body, inputs)):
-        a, b = [x.astype(np.float64) for x in inputs(rank)]
-        value = np.exp(a * 0.5 + b)
+        a, b = [x.astype(F32) for x in inputs(rank)]
+        value = np.exp((a * F32(0.5) + b).astype(np.float64))
         assert_allclose(out.astype(np.float64), value, rtol=3e-6 if dtype is F32 else 5e-3)
         # The sum is of the float32 values, not of what is left of them in dst.
         assert_allclose(total, value.sum(axis=1, keepdims=True), rtol=1e-5)

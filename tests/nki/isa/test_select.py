@@ -105,6 +105,18 @@ def test_affine_select(
             assert_array_equal(out, np.where(predicate, kept, cast(np.array(on_false, F32), dtypes[1])))
 
 
+@pytest.mark.parametrize("dtype", [I32, U32])
+def test_affine_select_copies_equal_types_bit_by_bit(dtype: Any) -> None:
+    def body(a: nl.ndarray) -> nl.ndarray:
+        dst = nl.ndarray(a.shape, dtype)
+        nisa.affine_select(dst, [[1, 9]], 0, load(a), 3.0, nl.less, offset=-5)
+        return dst
+
+    for rank, (out,) in enumerate(run(body, lambda rank: [values(rank, (6, 9), dtype)])):
+        assert_array_equal(out[:, :5], values(rank, (6, 9), dtype)[:, :5])
+        assert_array_equal(out[:, 5:], 3)
+
+
 def test_affine_select_in_place_masks_above_the_diagonal() -> None:
     def body(a: nl.ndarray) -> nl.ndarray:
         scores = load(a)

@@ -416,8 +416,8 @@ def test_exponential(p: int, f: int, dtypes: tuple, vector: bool, command: str) 
         return [np.minimum(data, np.array(20, dtypes[0])), values(rank, (p, 1), F32, 1)]
 
     for rank, (out, total) in enumerate(run(body, inputs, target="trn3")):
-        a, b = [x.astype(np.float64) for x in inputs(rank)]
-        value = np.exp(a - (b if vector else 2.0))
+        a, b = [x.astype(F32) for x in inputs(rank)]
+        value = np.exp((a - (b if vector else F32(2))).astype(np.float64))
         assert_allclose(out.astype(np.float64), value, rtol=2e-6 if dtypes[1] is F32 else 5e-3, atol=1e-30)
         expected = value.sum(axis=1, keepdims=True) + (b if command == "load_reduce" else 0)
         assert_allclose(total, 0 * expected if command == "idle" else expected, rtol=1e-5, atol=1e-4)

@@ -49,6 +49,8 @@ ACCUMULATIONS = frozenset({AluOp.add, AluOp.mult, AluOp.max, AluOp.min})
 COMPARISONS = frozenset({AluOp.is_equal, AluOp.not_equal, AluOp.is_gt, AluOp.is_ge, AluOp.is_lt, AluOp.is_le})
 
 _FROM_TRN3 = frozenset({AluOp.abs_max, AluOp.abs_min, AluOp.square, AluOp.relu})
+#: All that have a rule below; the others are arithmetic that every target has.
+_RESTRICTED = BITVEC | _FROM_TRN3 | {AluOp.average}
 
 
 def check_op(inst: Inst, op: AluOp, permitted: frozenset[AluOp], what: str = "op") -> None:
@@ -60,6 +62,8 @@ def check_op(inst: Inst, op: AluOp, permitted: frozenset[AluOp], what: str = "op
 def check_ops(inst: Inst, scope: Scope, ops: tuple[AluOp, ...], tiles: tuple[AccessPattern, ...]) -> None:
     """Operations of one instruction, in a row: bit operations on integer tiles only and never among arithmetic ones
     (NKC035), none that the target lacks (BIR530) and no average, which is not an operation of lanes (NKC035)."""
+    if _RESTRICTED.isdisjoint(ops):
+        return
     for op in ops:
         if op in _FROM_TRN3 and scope.target.arch < 40:
             fail("BIR530", opcode=f"{inst.label} with {op.value}", arch=scope.target.arch, min_arch=40, loc=inst.loc)
@@ -77,6 +81,8 @@ def check_ops(inst: Inst, scope: Scope, ops: tuple[AluOp, ...], tiles: tuple[Acc
 
 def check_arithmetic(inst: Inst, scope: Scope, ops: tuple[AluOp, ...]) -> None:
     """`check_ops` for an instruction that has no bit operations (NKC035)."""
+    if _RESTRICTED.isdisjoint(ops):
+        return
     for op in ops:
         if op in BITVEC:
             refuse_option(inst, "op", op.value, "arithmetic operations; this instruction has none on bits")

@@ -126,3 +126,7 @@ gpsimd_engine = engine.gpsimd
 unknown_engine = engine.unknown
 
 __getattr__ = refuse_unknown("nki.isa")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -41,7 +41,7 @@ def _fold_of(inst: isa.InstTensorReduce) -> Callable[[Array], Array]:
     """The fold over the last axis."""
     logical = _LOGICAL.get(inst.op)
     if logical is not None:
-        return lambda value: logical.reduce(value != 0, axis=-1).astype(np.float32)
+        return lambda value: logical.reduce(value, axis=-1).astype(np.float32)
     function = function_of(inst, inst.op)
     assert isinstance(function, np.ufunc)
     return lambda value: function.reduce(value, axis=-1, dtype=value.dtype)
