@@ -667,9 +667,7 @@ def check_scattered(inst: Inst, src: tuple[int, ...], dst: tuple[int, ...], dim:
     _check_joined(inst, src, dst, dim, n, src[dim] // n if dim < len(src) else 0)
 
 
-def _check_joined(
-    inst: Inst, src: tuple[int, ...], dst: tuple[int, ...], dim: int, n: int, extent: int
-) -> None:
+def _check_joined(inst: Inst, src: tuple[int, ...], dst: tuple[int, ...], dim: int, n: int, extent: int) -> None:
     if dim >= len(src):
         fail("NKC054", inst=inst.label, name="the dimension", found=dim, loc=inst.loc)
     expected = (*src[:dim], extent, *src[dim + 1 :])
