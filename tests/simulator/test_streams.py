@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from nkicc.engines import Options
 from nkicc.ir.access import AccessPattern, Register
 from nkicc.ir.bir import (
     CCChannel,
@@ -496,3 +497,82 @@ def test_tensor_copy_on_the_same_tensor_reads_first() -> None:
         x=np.arange(6, dtype=np.float32).reshape(1, 1, 6),
     ).outputs[0]
     assert got.reshape(-1).tolist() == [0, 0, 1, 2, 3, 4]
+
+
+def test_counts_in_sbuf_reach_both_cores() -> None:
+    """Both cores issue one variable all-to-all on shared tensors, each with the metadata in its own SBUF."""
+    n = 2
+    x, y, m, out = (
+        tensor("x", (4,)),
+        tensor("y", (4,)),
+        tensor("m", (1, 3, n), "uint32"),
+        tensor("o", (2, 3, n), "uint32"),
+    )
+    own = sbuf("w", (1, 3, n), "uint32")
+    bodies = [
+        (
+            InstDMACopy(dst=own.full(), srcs=(m.full(),)),
+            InstCollectiveCompute(
+                name="a2av",
+                srcs=(x.full(),),
+                dsts=(y.full(),),
+                metadata=own.full(),
+                cc_channel=CCChannel(CollectiveKind.AllToAllV, ((0, 1),)),
+            ),
+            InstDMACopy(dst=AccessPattern("o", own.full().pattern, core * 3 * n), srcs=(own.full(),)),
+        )
+        for core in (0, 1)
+    ]
+    built = module(*bodies, shared=(x, y, m, out), own=(own,), inputs=("x", "m"), outputs=("y", "o"), ranks=2)
+    counts = np.array([[[1, 2], [0, 1], [9, 9]], [[0, 1], [0, 3], [9, 9]]], np.uint32).reshape(2, 1, 3, n)
+    execution = run(built, x=np.arange(8, dtype=np.float32).reshape(2, 4), m=counts)
+    assert execution.report.readings == {"both": 1}
+    for core in (0, 1):
+        assert execution.outputs[0][1][:, core, 2].tolist() == [[1, 0], [2, 1]]
+
+
+@pytest.mark.parametrize("guess", [False, True])
+def test_a_ring_order_seed_exposes_a_guessed_neighbour(guess: bool) -> None:
+    """One hop of the ring, stored in the row of the rank it came from: asked for, or guessed as rank - 1."""
+    ranks = 5
+    ring = (tuple(range(ranks)),)
+    x, moved, y, before = tensor("x", (1, 2)), tensor("b", (1, 2)), tensor("y", (ranks, 2)), tensor("p", (1,), "int32")
+    body = (
+        InstMemset(dst=y.full(), value=-1.0),
+        InstCollectiveCompute(
+            srcs=(x.full(),),
+            dsts=(moved.full(),),
+            cc_channel=CCChannel(CollectiveKind.PermuteImplicit, ring),
+            channel_id=1,
+        ),
+        InstRegisterLoad(dst=Register("r"), src=before.full())
+        if guess
+        else InstGetCurProcessingRankID(output=Register("r"), iter_id=1, channel_id=1, replica_groups=ring),
+        InstDMACopy(
+            dst=AccessPattern("y", ((2, 1), (1, 2)), scalar_offset="r", indirect_stride=2), srcs=(moved.full(),)
+        ),
+    )
+    built = module(body, shared=(x, moved, y, before), inputs=("x", "p"), outputs=("y",), ranks=ranks)
+    data = np.arange(2 * ranks, dtype=np.float32).reshape(ranks, 1, 2)
+    neighbour = (np.arange(ranks, dtype=np.int32).reshape(ranks, 1) - 1) % ranks
+    right = []
+    for seed in (None, *range(8)):
+        (got,) = run(built, Options(ring_order=seed), x=data, p=neighbour).outputs[0]
+        right.append(
+            all(
+                np.array_equal(row, data[slot, 0])
+                for rank in range(ranks)
+                for slot, row in enumerate(got[rank])
+                if row[0] >= 0
+            )
+        )
+    assert right[0], "in list order even a guess is right"
+    assert all(right) is not guess
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_schedule_seed_changes_nothing_in_an_ordered_program(seed: int) -> None:
+    built = Swap(((0, 1), (1, 0))).build()
+    x = np.random.default_rng(0).standard_normal((3, 2, 8)).astype(np.float32)
+    (y,) = run(built, Options(schedule=seed), x=x).outputs[0]
+    assert np.array_equal(y, x[:, ::-1])

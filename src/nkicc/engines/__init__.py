@@ -23,10 +23,16 @@ Inputs = Sequence[Mapping[str, np.ndarray]]
 class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Switches of a run, the same for every engine.
 
-    `low_precision_as_float32` keeps bfloat16, float16 and float8 tensors in float32 (a differential check).
+    `low_precision_as_float32` keeps bfloat16, float16 and float8 tensors in float32 (a differential check). `races`
+    reports accesses of the two cores of a rank to shared memory that nothing orders. The others perturb what a correct
+    kernel must not depend on: `ring_order` seeds the order of each implicit ring, per group and channel, `schedule` the
+    order in which cores and programs advance.
     """
 
     low_precision_as_float32: bool = False
+    races: bool = True
+    ring_order: int | None = None
+    schedule: int | None = None
 
 
 class Report(Struct, kw_only=True):

@@ -68,7 +68,14 @@ class Tensor(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
         if not self.shape or any(type(n) is not int or n < 1 for n in self.shape):
             fail("NKC020", name=self.name, shape=self.shape, loc=self.loc)
         if self.size * self.dtype.size > MAX_TENSOR_BYTES:
-            fail("NKC106", name=self.name, need=self.size * self.dtype.size, limit=MAX_TENSOR_BYTES, taken=0, loc=self.loc)
+            fail(
+                "NKC106",
+                name=self.name,
+                need=self.size * self.dtype.size,
+                limit=MAX_TENSOR_BYTES,
+                taken=0,
+                loc=self.loc,
+            )
         if not self.memory.is_hbm and self.shape[0] > 128:
             fail("NKC021", name=self.name, partitions=self.shape[0], memory=self.memory.value, loc=self.loc)
 

@@ -40,7 +40,7 @@ def simulate(module: Module, inputs: Sequence[Mapping[str, np.ndarray]], options
     # The engines neither trap nor warn on overflow, division by zero or NaN.
     with np.errstate(all="ignore"), _one_blas_thread(module):
         sets = [RankSet(module, p, given, options, pool) for p, given in zip(module.programs, inputs, strict=True)]
-        Scheduler(sets, report).run()
+        Scheduler(sets, report, options.schedule).run()
     report.printed = [text for s in sets for text in s.printed]
     report.seconds = time.perf_counter() - start
     outputs = [tuple(View(s.shared[view.tensor], view, Lanes()).read() for view in s.program.outputs) for s in sets]

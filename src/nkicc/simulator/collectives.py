@@ -19,8 +19,9 @@ from nkicc.ir.bir import CollectiveDimension, CollectiveKind, InstCollectiveComp
 from nkicc.ir.errors import fail
 from nkicc.ir.types import AluOp
 
-from .groups import GroupPlan, plan_groups
+from .groups import GroupPlan, Members
 from .numerics import is_integer, saturate
+from .rings import Rings
 from .rules import reducer
 
 __all__ = ["Sink", "Transfer", "compile_collective", "fold"]
@@ -45,7 +46,7 @@ LARGE_ROW = 1 << 16
 
 #: Executes one collective: sources and destinations in the instruction's order.
 Transfer = Callable[[Sequence[Array], Sequence[Sink]], None]
-Rule = Callable[[InstCollectiveCompute, list[GroupPlan], dict[int, int]], Transfer]
+Rule = Callable[[InstCollectiveCompute, Members], Transfer]
 RULES: dict[CollectiveKind, Rule] = {}
 
 
@@ -62,11 +63,9 @@ def rule(*kinds: CollectiveKind) -> Callable[[Rule], Rule]:
     return register
 
 
-def compile_collective(inst: InstCollectiveCompute, ranks: Sequence[int]) -> Transfer:
+def compile_collective(inst: InstCollectiveCompute, ranks: Sequence[int], rings: Rings) -> Transfer:
     """The transfer of a global collective over `ranks`, which are the rows of its arrays in order."""
-    row_of = {rank: row for row, rank in enumerate(ranks)}
-    groups = inst.cc_channel.replica_groups or (tuple(ranks),)
-    return RULES[inst.kind](inst, plan_groups(groups, row_of), row_of)
+    return RULES[inst.kind](inst, Members(inst.cc_channel.replica_groups or (tuple(ranks),), ranks, rings))
 
 
 def fold(value: Array, op: AluOp) -> Array:
@@ -112,8 +111,8 @@ def fold_groups(plan: GroupPlan, value: Array, op: AluOp) -> Array:
 
 
 @rule(CollectiveKind.AllReduce)
-def all_reduce(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
-    op, rows = inst.cc_channel.op, len(row_of)
+def all_reduce(inst: InstCollectiveCompute, who: Members) -> Transfer:
+    op, rows, plans = inst.cc_channel.op, who.rows, who.plans
     (first, *others) = plans
 
     def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
@@ -130,13 +129,13 @@ def all_reduce(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict
 
 
 @rule(CollectiveKind.AllGather)
-def all_gather(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
+def all_gather(inst: InstCollectiveCompute, who: Members) -> Transfer:
     """dst = the members' src along dim 0 (Partition) or 1 (Free); with broadcast_sizes, only that many rows of each."""
     if inst.metadata is not None:
-        return all_gather_v(inst, plans, row_of)
-    rows, sizes = len(row_of), inst.broadcast_sizes
+        return all_gather_v(inst, who)
+    rows, sizes = who.rows, inst.broadcast_sizes
     axis = 1 if inst.cc_dim is CollectiveDimension.Free else 0
-    (plan,) = plans
+    (plan,) = who.plans
 
     def place(out: Array, value: Array) -> None:
         """`value` (groups, size, *shape) to all members of each group, or to all rows if they share it."""
@@ -176,9 +175,9 @@ def split(value: Array, axis: int, count: int, lead: int) -> Array:
 
 
 @rule(CollectiveKind.ReduceScatter)
-def reduce_scatter(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
-    rows, op = len(row_of), inst.cc_channel.op
-    (plan,) = plans
+def reduce_scatter(inst: InstCollectiveCompute, who: Members) -> Transfer:
+    rows, op = who.rows, inst.cc_channel.op
+    (plan,) = who.plans
     axis = 1 if inst.cc_dim is CollectiveDimension.Free else 0
 
     def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
@@ -190,9 +189,9 @@ def reduce_scatter(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: 
 
 
 @rule(CollectiveKind.AllToAll)
-def all_to_all(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
-    rows = len(row_of)
-    (plan,) = plans
+def all_to_all(inst: InstCollectiveCompute, who: Members) -> Transfer:
+    rows = who.rows
+    (plan,) = who.plans
     cut, paste = inst.split_dim or 0, inst.concat_dim or 0
 
     def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
@@ -205,16 +204,16 @@ def all_to_all(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict
 
 
 @rule(CollectiveKind.AllToAllV)
-def all_to_all_v(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
+def all_to_all_v(inst: InstCollectiveCompute, who: Members) -> Transfer:
     """Rows 0 and 1 of the metadata have one count and one offset in src per destination."""
 
     def sends(table: Array, plan: GroupPlan) -> tuple[Array, Array]:
         return table[plan.members, 0], table[plan.members, 1]
 
-    return variable(inst, plans, row_of, sends)
+    return variable(inst, who, sends)
 
 
-def all_gather_v(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
+def all_gather_v(inst: InstCollectiveCompute, who: Members) -> Transfer:
     """Column 0 of rows 0 and 1 has the one count and the one offset of a member's chunk, which goes to all."""
 
     def sends(table: Array, plan: GroupPlan) -> tuple[Array, Array]:
@@ -222,17 +221,17 @@ def all_gather_v(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: di
         shape = (*plan.members.shape, plan.size)
         return np.broadcast_to(chunk[:, :, 0], shape), np.broadcast_to(chunk[:, :, 1], shape)
 
-    return variable(inst, plans, row_of, sends)
+    return variable(inst, who, sends)
 
 
 #: From the metadata of all rows to counts and offsets in src, both (groups, sender, receiver).
 Sends = Callable[[Array, GroupPlan], tuple[Array, Array]]
 
 
-def variable(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int], sends: Sends) -> Transfer:
+def variable(inst: InstCollectiveCompute, who: Members, sends: Sends) -> Transfer:
     """Counts and offsets are data. The last source is the metadata, as (rows, members) per rank; the last sink, unless
     the receive counts are known, is the metadata again. Only what arrives is written: the rest of dst stays."""
-    rows = len(row_of)
+    rows = who.rows
 
     def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
         src, metadata = srcs
@@ -244,13 +243,13 @@ def variable(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[i
         flat = np.array(out.reshape(rows, -1))
         capacity = flat.shape[1]
         received = np.array(table[:, 2])
-        for plan in plans:
+        for plan in who.plans:
             sent, start = sends(table, plan)
             arrival = sent.swapaxes(1, 2)  # (groups, receiver, sender)
             received[plan.members] = arrival
             if inst.recv_counts_known and not np.array_equal(table[plan.members, 2], arrival):
                 g, i, s = np.argwhere(table[plan.members, 2] != arrival)[0]
-                _count_mismatch(inst, plan, list(row_of), int(g), int(s), int(i), sent, table)
+                _count_mismatch(inst, plan, list(who.row_of), int(g), int(s), int(i), sent, table)
             _check_extents(inst, start, sent, src.shape[1], "src")
             if inst.has_rdispls:
                 place = table[plan.members, 3]
@@ -304,9 +303,10 @@ def _check_extents(inst: InstCollectiveCompute, start: Array, count: Array, size
 
 
 @rule(CollectiveKind.Permute)
-def permute(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
+def permute(inst: InstCollectiveCompute, who: Members) -> Transfer:
     """dst of a target = src of its source. A rank that no pair targets keeps its dst."""
-    rows = len(row_of)
+    rows = who.rows
+    row_of = who.row_of
     pairs = [(row_of[s], row_of[t]) for s, t in inst.src_target_pairs if t in row_of]
     source = np.array([s for s, _ in pairs], np.intp)
     target = np.array([t for _, t in pairs], np.intp)
@@ -321,21 +321,21 @@ def permute(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[in
     return run
 
 
-@rule(CollectiveKind.PermuteImplicit)
-def permute_implicit(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
-    """dst = the predecessor's src; group order is ring order."""
-    return _route(predecessors(plans, len(row_of)), len(row_of))
-
-
-def predecessors(plans: list[GroupPlan], rows: int) -> Array:
-    """For each row, the row before it in its ring."""
-    before = np.empty(rows, np.intp)
-    for plan in plans:
-        before[plan.members] = np.roll(plan.members, 1, axis=1)
-    return before
+def ring_steps(inst: InstCollectiveCompute, who: Members) -> list[Transfer]:
+    """Per channel of the instruction, the move from each rank to its successor in that channel's ring."""
+    channels = inst.channel_ids or (inst.channel_id or 0,) * len(inst.dsts)
+    steps = []
+    for channel in channels:
+        before = np.empty(who.rows, np.intp)
+        for plan in who.ring(channel):
+            before[plan.members] = np.roll(plan.members, 1, axis=1)
+        steps.append(_route(before, who.rows))
+    return steps
 
 
 def _route(source: Array, rows: int) -> Transfer:
+    """Row r of every dst = row source[r] of its src."""
+
     def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
         for src, sink in zip(srcs, sinks, strict=True):
             if src.shape[0] == 1:
@@ -350,15 +350,26 @@ def _route(source: Array, rows: int) -> Transfer:
     return run
 
 
-@rule(CollectiveKind.PermuteReduceImplicit)
-def permute_reduce_implicit(inst: InstCollectiveCompute, plans: list[GroupPlan], row_of: dict[int, int]) -> Transfer:
-    """Each rank combines its two sources; dst = the predecessor's result. Sources come in pairs, one per channel."""
-    op, rows = inst.cc_channel.op, len(row_of)
-    move = _route(predecessors(plans, rows), rows)
+@rule(CollectiveKind.PermuteImplicit)
+def permute_implicit(inst: InstCollectiveCompute, who: Members) -> Transfer:
+    """dst = the predecessor's src, per channel."""
+    steps = ring_steps(inst, who)
 
     def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
-        for channel, sink in enumerate(sinks):
+        for step, src, sink in zip(steps, srcs, sinks, strict=True):
+            step([src], [sink])
+
+    return run
+
+
+@rule(CollectiveKind.PermuteReduceImplicit)
+def permute_reduce_implicit(inst: InstCollectiveCompute, who: Members) -> Transfer:
+    """Each rank combines its two sources; dst = the predecessor's result. Sources come in pairs, one per channel."""
+    op, steps = inst.cc_channel.op, ring_steps(inst, who)
+
+    def run(srcs: Sequence[Array], sinks: Sequence[Sink]) -> None:
+        for channel, (step, sink) in enumerate(zip(steps, sinks, strict=True)):
             both = np.broadcast_arrays(srcs[2 * channel], srcs[2 * channel + 1])
-            move([fold(np.stack(both, axis=1), op)], [sink])
+            step([fold(np.stack(both, axis=1), op)], [sink])
 
     return run

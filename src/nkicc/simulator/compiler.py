@@ -168,7 +168,7 @@ class Compiler:
                 inst, lambda: meetings.collective(core, Arrival(core.set, inst, number, sources, sinks), reading)
             )
         # All members are rows of this one stream: no one to wait for.
-        transfer = compile_collective(inst, core.ranks.tolist())
+        transfer = compile_collective(inst, core.ranks.tolist(), core.rings)
         arrival = Arrival(core.set, inst, number, sources, sinks)
 
         def run() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from nkicc.ir.types import Groups
 
-__all__ = ["GroupPlan", "plan_groups"]
+from .rings import Rings
+
+__all__ = ["GroupPlan", "Members"]
 
 Array = np.ndarray
 
@@ -51,10 +55,32 @@ class GroupPlan:
         return rows.reshape(size, groups, *rows.shape[1:]).swapaxes(0, 1)
 
 
-def plan_groups(groups: Groups, row_of: dict[int, int]) -> list[GroupPlan]:
-    """Plans of the groups that have members among the rows, one plan per group size."""
-    by_size: dict[int, list[list[int]]] = {}
-    for group in groups:
-        if group[0] in row_of:
-            by_size.setdefault(len(group), []).append([row_of[rank] for rank in group])
-    return [GroupPlan(np.array(rows, np.intp), len(row_of)) for rows in by_size.values()]
+class Members:
+    """Who takes part in a collective: the ranks that are its rows, in order, and the groups they form."""
+
+    __slots__ = ("_groups", "_rings", "row_of")
+
+    def __init__(self, groups: Groups, ranks: Sequence[int], rings: Rings) -> None:
+        self.row_of = {rank: row for row, rank in enumerate(ranks)}
+        self._groups = groups
+        self._rings = rings
+
+    @property
+    def rows(self) -> int:
+        return len(self.row_of)
+
+    @property
+    def plans(self) -> list[GroupPlan]:
+        """The groups in list order, one plan per group size."""
+        return self._plan(self._groups)
+
+    def ring(self, channel: int) -> list[GroupPlan]:
+        """The groups in the order of a channel's ring, one plan per group size."""
+        return self._plan(self._rings.order(self._groups, channel))
+
+    def _plan(self, groups: Groups) -> list[GroupPlan]:
+        by_size: dict[int, list[list[int]]] = {}
+        for group in groups:
+            if group[0] in self.row_of:
+                by_size.setdefault(len(group), []).append([self.row_of[rank] for rank in group])
+        return [GroupPlan(np.array(rows, np.intp), self.rows) for rows in by_size.values()]

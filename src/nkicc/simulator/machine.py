@@ -14,6 +14,7 @@ from nkicc.ir.program import Core, Module, Program, walk
 from nkicc.ir.types import Engine, Memory
 
 from .memory import AnyView, Buffer, Lanes, Offsets, Pool, bind
+from .rings import Rings
 
 __all__ = ["CoreState", "RankSet"]
 
@@ -32,6 +33,7 @@ class RankSet:
         self.printed: list[str] = []
         widen = options.low_precision_as_float32 and not _reinterprets(program)
         self.pool = pool
+        self.rings = Rings(options.ring_order)
         self.shared = {t.name: Buffer(t, self.ranks, self.pool, widen=widen) for t in program.tensors}
         self.cores = [CoreState(self, index, core, widen) for index, core in enumerate(program.cores)]
         for constant in program.constants:
@@ -93,6 +95,7 @@ class CoreState:
         self.ranks = ranks.ranks
         self.printed = ranks.printed
         self.lanes = Lanes()
+        self.rings = ranks.rings
         self.registers = Registers(self.lanes)
         #: Random generators per engine, see rules.random.
         self.generators: dict[Engine, Array] = {}

@@ -70,7 +70,7 @@ class Offer:
 class Arrival:
     """A rank set's arrival at a global collective: the instruction, its bound operands, the tokens of its cores."""
 
-    __slots__ = ("inst", "number", "set", "sinks", "sources", "tokens")
+    __slots__ = ("inst", "number", "set", "sinks", "sources", "tokens", "twin")
 
     def __init__(
         self, ranks: RankSet, inst: InstCollectiveCompute, number: int, sources: list[AnyView], sinks: list[AnyView]
@@ -81,6 +81,15 @@ class Arrival:
         self.sources = sources
         self.sinks = sinks
         self.tokens: list[Token] = []
+        #: The other core's arrival, where both issue one operation.
+        self.twin: Arrival | None = None
+
+    def copy_to_twin(self) -> None:
+        """What the operation writes to a core's own memory (the counts of a variable-length one) reaches both cores."""
+        if self.twin is not None:
+            for mine, other in zip(self.sinks, self.twin.sinks, strict=True):
+                if mine.buffer is not other.buffer:
+                    other.write(mine.read())
 
 
 class Meetings:
@@ -168,6 +177,7 @@ class Meetings:
                 arrival.tokens.append(token)
                 self._cores[key] = arrival
                 return token
+            first.twin = arrival
             arrival = first
         arrival.tokens.append(token)
         self.count(reading)
@@ -218,7 +228,7 @@ class Meetings:
         transfer = self._transfers.get(key)
         if transfer is None:
             ranks = [int(r) for a in arrivals for r in a.set.ranks]
-            transfer = self._transfers[key] = compile_collective(lead.inst, ranks)
+            transfer = self._transfers[key] = compile_collective(lead.inst, ranks, lead.set.rings)
         if len(arrivals) == 1:
             transfer(sources_of(lead), lead.sinks)
         else:
@@ -232,6 +242,7 @@ class Meetings:
             for sink in staged:
                 sink.deal()
         for arrival in arrivals:
+            arrival.copy_to_twin()
             for token in arrival.tokens:
                 token.done = True
 

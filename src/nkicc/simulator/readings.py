@@ -43,7 +43,7 @@ def readings(program: Program) -> list[list[Reading]]:
     if len(issued) == 1:
         return found
     on_shared = [
-        [k for k, inst in enumerate(insts) if all(ap.tensor in shared for ap in inst.writes())] for insts in issued
+        [k for k, inst in enumerate(insts) if all(ap.tensor in shared for ap in inst.dsts)] for insts in issued
     ]
     left, right = ([meaning(issued[core][k]) for k in on_shared[core]] for core in (0, 1))
     for tag, a0, a1, b0, b1 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():

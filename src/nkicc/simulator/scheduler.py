@@ -1,12 +1,14 @@
 """The scheduler: which stream moves next, and what to say when none can.
 
-There are no threads and no clock. Every stream that can move is advanced in a fixed order; if none can, that is the
-deadlock, and it is reported as who waits where.
+There are no threads and no clock. Every stream that can move is advanced in a fixed order, or in one that a seed
+chooses; if none can, that is the deadlock, and it is reported as who waits where.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import numpy as np
 
 from nkicc.engines import Report
 from nkicc.ir.errors import fail
@@ -23,7 +25,9 @@ __all__ = ["Scheduler"]
 class Scheduler:
     """Compiles the programs of a run into streams and advances them to their ends."""
 
-    def __init__(self, sets: Sequence[RankSet], report: Report) -> None:
+    def __init__(self, sets: Sequence[RankSet], report: Report, seed: int | None = None) -> None:
+        #: With a seed, one stream at a time moves, chosen at random among those that can.
+        self._random = None if seed is None else np.random.default_rng(seed)
         meetings = Meetings(sets, report)
         self.streams = [
             Stream(core, Compiler(meetings, core, kinds).program(), report)
@@ -35,14 +39,14 @@ class Scheduler:
         """Advance all streams to their ends; NKC100 if none can move."""
         open_streams = list(self.streams)
         while open_streams:
-            moved = False
-            for stream in open_streams:
-                if stream.waits is None or stream.waits.done:
-                    stream.advance()
-                    moved = True
-            open_streams = [stream for stream in open_streams if not stream.finished]
-            if open_streams and not moved:
+            free = [stream for stream in open_streams if stream.waits is None or stream.waits.done]
+            if not free:
                 self._deadlock(open_streams)
+            if self._random is not None:
+                free = [free[self._random.integers(len(free))]]
+            for stream in free:
+                stream.advance()
+            open_streams = [stream for stream in open_streams if not stream.finished]
 
     def _deadlock(self, stuck: list[Stream]) -> None:
         waits = stuck[0].waits

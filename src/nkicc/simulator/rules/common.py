@@ -15,6 +15,7 @@ from nkicc.ir.types import AluOp, Engine, Memory
 
 from ..memory import AnyView, Lanes
 from ..numerics import alu, is_integer, to_compute
+from ..rings import Rings
 
 __all__ = ["RULES", "Array", "Context", "Step", "entry", "function_of", "reducer", "rule", "scalar_reader"]
 
@@ -37,6 +38,7 @@ class Context(Protocol):
     #: Physical core of the rank.
     index: int
     lanes: Lanes
+    rings: Rings
     #: State of each engine's random generators: uint32 (1 or ranks, lanes, words).
     generators: dict[Engine, Array]
     #: Accumulator of each engine: float32 (1 or ranks, partitions).

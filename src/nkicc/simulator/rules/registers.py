@@ -80,7 +80,8 @@ def global_rank_id(inst: bir.InstGetGlobalRankId, ctx: Context) -> Step:
 @rule(bir.InstGetCurProcessingRankID)
 def current_processing_rank(inst: bir.InstGetCurProcessingRankID, ctx: Context) -> Step:
     registers, name = ctx.registers, inst.output.name
-    where = {rank: (group, position) for group in inst.replica_groups for position, rank in enumerate(group)}
+    rings = ctx.rings.order(inst.replica_groups, inst.channel_id)
+    where = {rank: (ring, position) for ring in rings for position, rank in enumerate(ring)}
     table = []
     for rank in ctx.ranks.tolist():
         ring, position = where[rank]
