@@ -1,0 +1,98 @@
+"""Findings: what checks report, one struct for the terminal, for JSON and for SARIF."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+from .errors import CATALOGUE, NkiccError
+from .types import Loc
+
+__all__ = ["Finding", "Related", "Severity", "finding"]
+
+
+class Severity(str, Enum):
+    """An error stops a run; a warning is a rule of real machines that the simulator does not need."""
+
+    error = "error"
+    warning = "warning"
+
+
+class Related(Struct, frozen=True):
+    """Another line that belongs to a finding, and why."""
+
+    message: str
+    loc: Loc | None = None
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One fault or one broken rule of a target: a catalogue code, one sentence, where, and what to do."""
+
+    code: str
+    severity: Severity
+    message: str
+    hint: str = ""
+    source: str = ""
+    operand: str = ""
+    ranks: tuple[int, ...] = ()
+    cores: tuple[int, ...] = ()
+    loc: Loc | None = None
+    related: tuple[Related, ...] = ()
+
+    @staticmethod
+    def of(error: NkiccError) -> Finding:
+        """An error as a finding."""
+        entry = CATALOGUE.get(error.code)
+        return Finding(
+            code=error.code,
+            severity=Severity.error,
+            message=error.message,
+            hint=error.hint,
+            source=entry.source if entry else "",
+            operand=error.operand,
+            ranks=() if error.rank is None else (error.rank,),
+            cores=() if error.core is None else (error.core,),
+            loc=error.loc,
+            related=tuple([Related(note) for note in error.notes]),
+        )
+
+    def to_error(self) -> NkiccError:
+        """The finding as the exception that stops a run."""
+        return NkiccError(
+            self.code,
+            self.message,
+            hint=self.hint,
+            operand=self.operand,
+            rank=self.ranks[0] if len(self.ranks) == 1 else None,
+            core=self.cores[0] if len(self.cores) == 1 else None,
+            loc=self.loc,
+            notes=tuple([f"{r.message} at {r.loc}" if r.loc else r.message for r in self.related]),
+        )
+
+
+def finding(
+    code: str,
+    severity: Severity = Severity.error,
+    *,
+    operand: str = "",
+    ranks: tuple[int, ...] = (),
+    cores: tuple[int, ...] = (),
+    loc: Loc | None = None,
+    related: tuple[Related, ...] = (),
+    **slots: object,
+) -> Finding:
+    """The finding of a catalogue code; `slots` fill its message and hint."""
+    entry = CATALOGUE[code]
+    return Finding(
+        code=code,
+        severity=severity,
+        message=entry.message.format(operand=operand, **slots),
+        hint=entry.hint.format(operand=operand, **slots),
+        source=entry.source,
+        operand=operand,
+        ranks=ranks,
+        cores=cores,
+        loc=loc,
+        related=related,
+    )
