@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import Struct, field
 
+from nkicc.ir.findings import Finding
 from nkicc.ir.program import Module
 
 __all__ = ["Engine", "Execution", "Options", "Report"]
@@ -39,7 +41,7 @@ class Report(Struct, kw_only=True):
     """What a run did. `instructions` counts what each core of each program issued, collectives and barriers included,
     once for all ranks of the program; `collectives` counts the transfers, however many cores issue one. `readings`
     counts collectives under LNC=2 by reading: `both` cores on shared tensors, `lanes` (each core its own), `one` core
-    for its rank. `printed` is what the kernel printed while it ran."""
+    for its rank. `warnings` are rules of real machines that the program breaks. `printed` is what the kernel printed while it ran."""
 
     ranks: int
     lnc: int
@@ -48,12 +50,12 @@ class Report(Struct, kw_only=True):
     instructions: int = 0
     collectives: int = 0
     readings: dict[str, int] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Finding] = field(default_factory=list)
     printed: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__struct_fields__}
+        return msgspec.to_builtins(self)
 
 
 class Execution(Struct, kw_only=True):

@@ -12,11 +12,11 @@ import numpy as np
 
 from nkicc.engines import Report
 from nkicc.ir.errors import fail
+from nkicc.ir.readings import readings
 
 from .compiler import Compiler
 from .machine import RankSet
 from .meetings import Meetings
-from .readings import readings
 from .streams import Stream
 
 __all__ = ["Scheduler"]
