@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import linecache
 import os
+import string
 from typing import Any, Never
 
 from msgspec import Struct
 
 from .types import DType, Loc
 
-__all__ = ["CATALOGUE", "Entry", "NkiccError", "fail"]
+__all__ = ["CATALOGUE", "Entry", "NkiccError", "Related", "fail"]
 
 
 class Entry(Struct, frozen=True):
@@ -24,9 +25,29 @@ class Entry(Struct, frozen=True):
     hint: str = ""
     source: str = "nkicc"
 
+    @property
+    def title(self) -> str:
+        """The message without the particulars of a case: `rank … is listed twice`."""
+        return "".join(
+            [text + ("" if slot is None else "…") for text, slot, _, _ in string.Formatter().parse(self.message)]
+        )
+
+
+class Related(Struct, frozen=True):
+    """Another line that belongs to a fault, and why."""
+
+    message: str
+    loc: Loc | None = None
+
+    def __str__(self) -> str:
+        return self.message if self.loc is None else f"{self.message} at {self.loc}"
+
 
 class NkiccError(Exception):
-    """Anything that nkicc refuses. Everything a report needs is an attribute; `str()` is the report for a terminal."""
+    """Anything that nkicc refuses. Everything a report needs is an attribute; `str()` is the report for a terminal.
+
+    `related` are the other lines that belong to it, `notes` the same as text.
+    """
 
     def __init__(
         self,
@@ -38,7 +59,7 @@ class NkiccError(Exception):
         rank: int | None = None,
         core: int | None = None,
         loc: Loc | None = None,
-        notes: tuple[str, ...] = (),
+        notes: tuple[str | Related, ...] = (),
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -48,7 +69,11 @@ class NkiccError(Exception):
         self.rank = rank
         self.core = core
         self.loc = loc
-        self.notes = notes
+        self.related = tuple([Related(note) if isinstance(note, str) else note for note in notes])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple([str(related) for related in self.related])
 
     def where(self) -> str:
         """`operand, rank, core` as far as they are known, for people. An operand that the message names in quotes is
@@ -98,7 +123,7 @@ def fail(
     rank: int | None = None,
     core: int | None = None,
     loc: Loc | None = None,
-    notes: tuple[str, ...] = (),
+    notes: tuple[str | Related, ...] = (),
     hint: str | None = None,
     cause: BaseException | None = None,
     **slots: object,
@@ -355,6 +380,12 @@ CATALOGUE: dict[str, Entry] = {
         "{inst} goes on with {want} partition(s) of the accumulator of engine {engine}, which holds {held}",
         "Start with reduce_cmd.reset_reduce; instructions that only may accumulate leave it undefined when idle.",
         _ISA,
+    ),
+    # --- found by comparing runs -------------------------------------------------------------------------------------
+    "NKC180": Entry(
+        "output {operand!r} depends on the {what}: it differs on rank(s) {where}, {why}",
+        "A group's list is no promise of who sends to whom: ask for the processing rank. Cores and ranks advance as "
+        "they like: order them with barriers and collectives.",
     ),
     # --- the device compiler's own -----------------------------------------------------------------------------------
     "BIR027": Entry("Output dtype must match input", "", _DOWN),
