@@ -356,6 +356,11 @@ CATALOGUE: dict[str, Entry] = {
         "Start with reduce_cmd.reset_reduce; instructions that only may accumulate leave it undefined when idle.",
         _ISA,
     ),
+    # --- found while running -----------------------------------------------------------------------------------------
+    "NKC120": Entry(
+        "{inst} {does} elements of {name!r} that core {other} {did}, and nothing orders the two",
+        "Put a nisa.core_barrier between them on both cores.",
+    ),
     # --- the device compiler's own -----------------------------------------------------------------------------------
     "BIR027": Entry("Output dtype must match input", "", _DOWN),
     "BIR026": Entry("Number of input arguments must be the same as recvFomRank size", "", _DOWN),
