@@ -387,6 +387,11 @@ CATALOGUE: dict[str, Entry] = {
         "A group's list is no promise of who sends to whom: ask for the processing rank. Cores and ranks advance as "
         "they like: order them with barriers and collectives.",
     ),
+    # --- found while running -----------------------------------------------------------------------------------------
+    "NKC120": Entry(
+        "{inst} {does} elements of {name!r} that core {other} {did}, and nothing orders the two",
+        "Put a nisa.core_barrier between them on both cores.",
+    ),
     # --- the device compiler's own -----------------------------------------------------------------------------------
     "BIR027": Entry("Output dtype must match input", "", _DOWN),
     "BIR026": Entry("Number of input arguments must be the same as recvFomRank size", "", _DOWN),
