@@ -61,8 +61,8 @@ def moe(
         nisa.activation(dst=answer, op=nl.relu, data=product)
         nisa.dma_copy(dst=answered[slot], src=answer)
 
-    nisa.dma_copy(dst=back, src=returning)
     nisa.dma_copy(dst=back[0:1], src=there[2:3])
+    nisa.dma_copy(dst=back[1:3], src=returning[1:3])
     ncc.all_to_all_v(srcs=[answered], dsts=[returned], replica_group=group, metadata_tensor=back)
     _gather(result, returned, places)
     return result

@@ -12,11 +12,12 @@ import typer
 from typer.exceptions import TyperException
 from typer.main import get_command
 
-from . import build, lower, run
+from . import build, check, lower, run
 
 __all__ = ["app", "invoke"]
 
 COMMANDS = {
+    "check": (check.check, "Say what is wrong, without and by running it."),
     "run": (run.run, "Build, lower, check and simulate; show the outputs."),
     "build": (build.build, "Print the penguin level: what the builders mint."),
     "lower": (lower.lower, "Print the bir level, after any pipeline of passes."),
@@ -26,6 +27,7 @@ _EXAMPLES = """\b
 Examples:
   nkicc run kernel.py --ranks 8 --lnc 2
   nkicc run kernel.py:name -i x='float32[128,512]' -i group=groups:all
+  nkicc check kernel.py --seeds 20
   nkicc lower kernel.py --json -o program.json
   nkicc run program.json
 """
@@ -74,7 +76,7 @@ def invoke(args: list[str]) -> int:
 
 def _dispatch(args: list[str]) -> int:
     try:
-        code = get_command(app).main(args or ["--help"], prog_name="nkicc", standalone_mode=False)
+        code = get_command(app).main(args or ["--help"], prog_name="nkicc", standalone_mode=False, obj=args)
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         return 130

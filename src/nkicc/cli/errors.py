@@ -1,17 +1,17 @@
-"""How a refusal looks: code, message, where, the guilty source line, what to do."""
+"""What becomes of a refusal: its report and the exit code."""
 
 from __future__ import annotations
 
 import json
-import linecache
 import os
 import traceback
-from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from nkicc.ir.errors import NkiccError, fail
+from nkicc.ir.findings import Finding
+
+from .report import render
 
 __all__ = ["USAGE", "report"]
 
@@ -31,39 +31,8 @@ def report(error: Exception, command: str, *, usage: bool, as_json: bool) -> int
     if as_json:
         print(json.dumps({"error": error.to_json()}))
     else:
-        Console(stderr=True, soft_wrap=True, highlight=False).print(render(error))
+        Console(stderr=True, soft_wrap=True, highlight=False).print(render(Finding.of(error)))
     return 2 if error.code in USAGE else 1
-
-
-def render(error: NkiccError) -> Text:
-    """The error for a terminal."""
-    text = Text.assemble((f"error[{error.code}]", "bold red"), ": ", (error.message, "bold"))
-    where = error.where()
-    if error.loc is not None:
-        function = f" in {error.loc.function}" if error.loc.function else ""
-        text.append(f"\n  at {_relative(error.loc.file)}:{error.loc.line}{function}")
-        where = f" [{where}]" if where else ""
-    elif where:
-        where = f"\n  at {where}"
-    text.append(where)
-    line = linecache.getline(error.loc.file, error.loc.line).strip() if error.loc is not None else ""
-    if error.loc is not None and line:
-        number = str(error.loc.line)
-        text.append(f"\n  {number} | ", "blue").append(line)
-        text.append(f"\n  {' ' * len(number)} | ", "blue").append("^" * min(len(line), 100), "red")
-    for note in error.notes:
-        text.append("\n  note: ", "cyan").append(note)
-    if error.hint:
-        text.append("\n  help: ", "green").append(error.hint)
-    return text
-
-
-def _relative(file: str) -> str:
-    """The shorter of the absolute and the relative path."""
-    try:
-        return min(os.path.relpath(file), file, key=len) if Path(file).is_absolute() else file
-    except (ValueError, OSError):
-        return file
 
 
 def _refusal(error: Exception, command: str, usage: bool) -> NkiccError:

@@ -23,7 +23,7 @@ from . import specs
 from .options import DEFAULT_RANKS
 from .source import KernelFile
 
-__all__ = ["Arguments", "check_writable", "emit", "lower", "progress", "trace", "world"]
+__all__ = ["Arguments", "check_writable", "emit", "golden", "lower", "progress", "trace", "world"]
 
 #: Says what is being done now.
 Stage = Callable[[str], None]
@@ -83,6 +83,19 @@ def trace(source: KernelFile | Module, world: World, target: str, inputs: Argume
     from nkicc import session
 
     return session.trace(source.kernel, ranks=world.ranks, lnc=world.lnc, target=target, inputs=inputs).module
+
+
+def golden(source: KernelFile, ranks: int, inputs: Arguments, stage: Stage) -> tuple[list[Any] | None, list[str]]:
+    """What the file's golden(rank, ranks) expects on every rank. None, with a note, if the run had other arguments than
+    those of the file."""
+    if inputs.replaced:
+        names = ", ".join(sorted(inputs.replaced))
+        return None, [f"golden() is not compared: it belongs to inputs(), of which --input replaces {names}"]
+    expected = []
+    for rank in range(ranks):
+        stage(f"golden of rank {rank} of {ranks}")
+        expected.append(source.call("golden", rank, ranks))
+    return expected, []
 
 
 def lower(module: Module, path: str | None, passes: str | None) -> Module:

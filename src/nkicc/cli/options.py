@@ -10,6 +10,7 @@ import typer
 
 __all__ = [
     "DEFAULT_RANKS",
+    "AllowIo",
     "File",
     "Inputs",
     "Json",
@@ -18,7 +19,11 @@ __all__ = [
     "Passes",
     "PathName",
     "RankCount",
+    "RingOrder",
+    "Schedule",
+    "SdkRelease",
     "Seed",
+    "Strict",
     "TargetName",
 ]
 
@@ -131,3 +136,31 @@ Inputs = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
 OutFile = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write there instead of stdout.")]
+RingOrder = Annotated[
+    int | None,
+    typer.Option(
+        "--ring-order",
+        metavar="SEED",
+        parser=_integer("--ring-order", 0, (1 << 64) - 1),
+        help="Give implicit rings the order of this seed instead of that of the group's list.",
+        show_default=False,
+    ),
+]
+Schedule = Annotated[
+    int | None,
+    typer.Option(
+        "--schedule",
+        metavar="SEED",
+        parser=_integer("--schedule", 0, (1 << 64) - 1),
+        help="Advance cores and programs in the order of this seed.",
+        show_default=False,
+    ),
+]
+SdkRelease = Annotated[
+    str,
+    typer.Option("--sdk", metavar="RELEASE", help="Neuron SDK whose limits are warned of, such as 2.33."),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Warnings are errors.")]
+AllowIo = Annotated[
+    bool, typer.Option("--allow-io", help="Permit kernel inputs and outputs as operands of collectives.")
+]

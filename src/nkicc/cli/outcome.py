@@ -16,7 +16,7 @@ from nkicc.ir.base import show_ranks
 from nkicc.ir.errors import fail
 from nkicc.ir.program import Module, Program, walk
 
-__all__ = ["Golden", "Outcome", "Output", "Row", "check_golden", "collect", "flatten", "rows", "save"]
+__all__ = ["Golden", "Outcome", "Output", "Row", "check_golden", "collect", "difference", "flatten", "rows", "save"]
 
 
 class Output(Struct, frozen=True):
@@ -128,11 +128,9 @@ def rows(outcome: Outcome, golden: Sequence[Any] | None) -> tuple[list[Row], str
                 known[key] = _summary(array)
             low, high, mean, digest, note = known[key]
             total.update(f"{output.name} {array.dtype} {array.shape} {digest}".encode())
-            difference = None if expected is None else _difference(array, expected[index], index)
+            gap = None if expected is None else difference(array, expected[index], index)
             note = note if output.written else "never written"
-            table.append(
-                Row(rank, output.name, str(array.dtype), array.shape, low, high, mean, digest[:12], difference, note)
-            )
+            table.append(Row(rank, output.name, str(array.dtype), array.shape, low, high, mean, digest[:12], gap, note))
     return table, total.hexdigest()[:12]
 
 
@@ -141,12 +139,12 @@ def check_golden(table: list[Row]) -> None:
     bad = [(row, row.golden) for row in table if row.golden is not None and not row.golden.ok]
     if not bad:
         return
-    worst, difference = max(bad, key=lambda pair: pair[1].rel)
+    worst, golden = max(bad, key=lambda pair: pair[1].rel)
     fail(
         "NKC018",
         output=worst.output,
         ranks=show_ranks(sorted({row.rank for row, _ in bad})),
-        why=f"{difference.why or f'largest relative error {difference.rel:.3g}'}, on rank {worst.rank}",
+        why=f"{golden.why or f'largest relative error {golden.rel:.3g}'}, on rank {worst.rank}",
     )
 
 
@@ -209,7 +207,7 @@ def _wrong(why: str) -> Golden:
     return Golden(float("inf"), float("inf"), False, why)
 
 
-def _difference(array: np.ndarray, golden: Any, index: int) -> Golden | None:
+def difference(array: np.ndarray, golden: Any, index: int) -> Golden | None:
     """Integers must be equal; floats within max(1e-5, 2 eps) of golden's largest magnitude, where eps is the type's."""
     if isinstance(golden, _Missing):
         return _wrong(f"golden has no output {index}") if golden.required else None

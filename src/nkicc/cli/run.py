@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import File, Inputs, Json, LncCount, Passes, PathName, RankCount, Seed, TargetName
+from .options import (
+    File,
+    Inputs,
+    Json,
+    LncCount,
+    Passes,
+    PathName,
+    RankCount,
+    RingOrder,
+    Schedule,
+    Seed,
+    TargetName,
+)
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from nkicc.ir.program import Module, Program
+    from nkicc.ir.program import Module
     from nkicc.ir.types import World
 
     from .job import Arguments, Stage
@@ -39,6 +50,8 @@ def run(
             "--out", metavar="FILE.npz", help="Save all outputs and changed arguments of all ranks as rank{r}/NAME."
         ),
     ] = None,
+    ring_order: RingOrder = None,
+    schedule: Schedule = None,
     no_golden: Annotated[bool, typer.Option("--no-golden", help="Do not compare with the file's golden().")] = False,
     json: Json = False,
     listing: Annotated[bool, typer.Option("--listing", help="Print the program that ran, too.")] = False,
@@ -60,15 +73,18 @@ def run(
     source = load(file)
     world, machine = job.world(source, ranks, lnc, target)
     golden = None
+    options = {"ring_order": ring_order, "schedule": schedule}
     with job.progress("inputs") as stage:
         inputs = job.Arguments(source, input or (), world.ranks, seed, stage)
         if isinstance(source, KernelFile):
-            done = _run_kernel(source, world, machine, inputs, path, passes, stage)
+            done = _run_kernel(source, world, machine, inputs, path, passes, options, stage)
             if source.golden is not None and not no_golden:
-                golden = _golden(source, world.ranks, inputs, done, stage)
+                golden, notes = job.golden(source, world.ranks, inputs, stage)
+                done.notes += notes
         else:
             source.verify()
-            done = _run_module(Path(file).name, job.lower(source, path, passes), inputs, seed, stage)
+            module = job.lower(source, path, passes)
+            done = _run_module(Path(file).name, module, inputs, seed, options, stage)
         stage("comparing" if golden is not None else "summing up")
         rows, digest = outcome.rows(done, golden)
         if out is not None:
@@ -97,6 +113,7 @@ def _run_kernel(
     inputs: Arguments,
     path: str | None,
     passes: str | None,
+    options: Mapping[str, int | None],
     stage: Stage,
 ) -> Outcome:
     from nkicc import session
@@ -105,80 +122,23 @@ def _run_kernel(
 
     traced = session.trace(source.kernel, ranks=world.ranks, lnc=world.lnc, target=target, inputs=inputs)
     stage(f"running on {world.ranks} ranks")
-    result = session.execute(traced, engine=ENGINE, path=path or "loop", passes=passes)
+    result = session.execute(traced, engine=ENGINE, path=path or "loop", passes=passes, **options)
     outputs = collect(result.program, [flatten(value) for value in result.outputs], result.inputs)
     return Outcome(source.name, result.program, outputs, result.report, [])
 
 
-def _golden(source: KernelFile, ranks: int, inputs: Arguments, done: Outcome, stage: Stage) -> list[Any] | None:
-    """What golden(rank, ranks) expects on every rank. None, with a note, if the run had other arguments than the
-    file's."""
-    if inputs.replaced:
-        names = ", ".join(sorted(inputs.replaced))
-        done.notes.append(f"golden() is not compared: it belongs to inputs(), of which --input replaces {names}")
-        return None
-    expected = []
-    for rank in range(ranks):
-        stage(f"golden of rank {rank} of {ranks}")
-        expected.append(source.call("golden", rank, ranks))
-    return expected
-
-
-def _run_module(title: str, module: Module, inputs: Arguments, seed: int, stage: Stage) -> Outcome:
-    """Check and simulate a program read from JSON. Arguments that are not given are random, different on each rank."""
+def _run_module(
+    title: str, module: Module, inputs: Arguments, seed: int, options: Mapping[str, int | None], stage: Stage
+) -> Outcome:
+    """Check and simulate a program read from JSON."""
     from nkicc.engines import Options
-    from nkicc.simulator import simulate
     from nkicc.verify import verify
 
-    from .outcome import Outcome, collect
+    from . import execution
 
     verify(module)
-    given = [inputs(rank) for rank in range(module.world.ranks)]
-    stacks = [_arguments(program, given, seed) for program in module.programs]
+    arguments, notes = execution.arguments(module, inputs, seed)
     stage(f"running on {module.world.ranks} ranks")
-    execution = simulate(module, stacks, Options())
-    returned: list[list[np.ndarray]] = [[] for _ in given]
-    left: list[dict[str, np.ndarray]] = [{} for _ in given]
-    for program, outputs, arguments in zip(module.programs, execution.outputs, execution.inputs, strict=True):
-        for row, rank in enumerate(program.ranks or range(module.world.ranks)):
-            returned[rank] = [array[min(row, len(array) - 1)] for array in outputs]
-            left[rank] = {name: array[min(row, len(array) - 1)] for name, array in arguments.items()}
-    names = dict.fromkeys(name for program in module.programs for name in program.inputs)
-    drawn = [name for name in names if not all(name in values for values in given)]
-    notes = [f"random inputs: {', '.join(drawn)} (seed {seed})"] if drawn else []
-    return Outcome(title, module, collect(module, returned, left), execution.report, notes)
-
-
-def _arguments(program: Program, given: list[dict[str, Any]], seed: int) -> dict[str, np.ndarray]:
-    """The inputs of a program with ranks leading (extent 1 if one array serves all ranks). NKC007 for an unknown name
-    or an array of another shape or type."""
-    import numpy as np
-
-    from nkicc.ir.errors import fail
-
-    from .specs import random_array
-
-    ranks = program.ranks or range(len(given))
-    tensors = {tensor.name: tensor for tensor in program.tensors}
-    for name in given[ranks[0]]:
-        if name not in program.inputs:
-            fail("NKC007", name=name, why=f"the program takes {', '.join(program.inputs) or 'no arguments'}")
-    arguments: dict[str, np.ndarray] = {}
-    for name in program.inputs:
-        tensor = tensors[name]
-        values: list[np.ndarray] = []
-        for rank in ranks:
-            value = given[rank].get(name)
-            if value is None:
-                value = random_array(tensor.dtype, tensor.shape, name, seed, rank)
-            if getattr(value, "dtype", None) != tensor.dtype.numpy or value.shape != tensor.shape:
-                found = f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)
-                fail(
-                    "NKC007",
-                    name=name,
-                    why=f"it is {found}, the program takes {tensor.dtype.value}{list(tensor.shape)}",
-                )
-            values.append(value)
-        uniform = all(value is values[0] for value in values)
-        arguments[name] = values[0][None] if uniform else np.stack(values)
-    return arguments
+    done = execution.simulate(title, module, arguments, Options(**options))  # type: ignore[arg-type]
+    done.notes += notes
+    return done

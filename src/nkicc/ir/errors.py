@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import linecache
 import os
+import string
 from typing import Any, Never
 
 from msgspec import Struct
 
 from .types import DType, Loc
 
-__all__ = ["CATALOGUE", "Entry", "NkiccError", "fail"]
+__all__ = ["CATALOGUE", "Entry", "NkiccError", "Related", "fail"]
 
 
 class Entry(Struct, frozen=True):
@@ -24,9 +25,29 @@ class Entry(Struct, frozen=True):
     hint: str = ""
     source: str = "nkicc"
 
+    @property
+    def title(self) -> str:
+        """The message without the particulars of a case: `rank … is listed twice`."""
+        return "".join(
+            [text + ("" if slot is None else "…") for text, slot, _, _ in string.Formatter().parse(self.message)]
+        )
+
+
+class Related(Struct, frozen=True):
+    """Another line that belongs to a fault, and why."""
+
+    message: str
+    loc: Loc | None = None
+
+    def __str__(self) -> str:
+        return self.message if self.loc is None else f"{self.message} at {self.loc}"
+
 
 class NkiccError(Exception):
-    """Anything that nkicc refuses. Everything a report needs is an attribute; `str()` is the report for a terminal."""
+    """Anything that nkicc refuses. Everything a report needs is an attribute; `str()` is the report for a terminal.
+
+    `related` are the other lines that belong to it, `notes` the same as text.
+    """
 
     def __init__(
         self,
@@ -38,7 +59,7 @@ class NkiccError(Exception):
         rank: int | None = None,
         core: int | None = None,
         loc: Loc | None = None,
-        notes: tuple[str, ...] = (),
+        notes: tuple[str | Related, ...] = (),
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -48,7 +69,11 @@ class NkiccError(Exception):
         self.rank = rank
         self.core = core
         self.loc = loc
-        self.notes = notes
+        self.related = tuple([Related(note) if isinstance(note, str) else note for note in notes])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple([str(related) for related in self.related])
 
     def where(self) -> str:
         """`operand, rank, core` as far as they are known, for people. An operand that the message names in quotes is
@@ -98,7 +123,7 @@ def fail(
     rank: int | None = None,
     core: int | None = None,
     loc: Loc | None = None,
-    notes: tuple[str, ...] = (),
+    notes: tuple[str | Related, ...] = (),
     hint: str | None = None,
     cause: BaseException | None = None,
     **slots: object,
@@ -357,34 +382,45 @@ CATALOGUE: dict[str, Entry] = {
         _ISA,
     ),
     # --- found before a run --------------------------------------------------------------------------------------
-    "NKC120": Entry("Collective instruction cannot read/write IO tensors: {name!r} is a kernel {role}", "{fix}", _DOWN),
-    "NKC121": Entry(
+    "NKC140": Entry("Collective instruction cannot read/write IO tensors: {name!r} is a kernel {role}", "{fix}", _DOWN),
+    "NKC141": Entry(
         "{inst}: HBM operand {name!r} has a name of nkicc's",
         "Allocate it with name=...; the device compiler fails to place it otherwise (NCC_IBIR440).",
         _DOWN,
     ),
-    "NKC122": Entry(
+    "NKC142": Entry(
         "{inst} (pipe {pipe}) of {who} has no partner: {others} ends without one",
         "Both cores of a rank issue each transfer between them, on the same pipe.",
         _ISA,
     ),
-    "NKC123": Entry(
+    "NKC143": Entry(
         "{who} waits at a core barrier that {others} never reaches",
         "All cores of a barrier pass it equally often.",
         _ISA,
     ),
-    "NKC124": Entry(
+    "NKC144": Entry(
         "{inst}: expected rank(s) {expected}, arrived {arrived}: {others} ends after {less} operation(s), "
         "this is number {number} of {who}",
         "Every member of a group issues each of its collectives: no branch or loop around it may differ between ranks.",
     ),
-    "NKC125": Entry(
+    "NKC145": Entry(
         "{inst} of rank {rank} waits for a {what} it, and rank {peer} ends without one",
         "Each send needs one receive that names its rank, and each receive one send.",
     ),
-    "NKC126": Entry(
+    "NKC146": Entry(
         "all wait for each other: {summary}",
         "Issue the operations that wait for each other in one order on all cores and ranks.",
+    ),
+    # --- found by comparing runs -------------------------------------------------------------------------------------
+    "NKC180": Entry(
+        "output {operand!r} depends on the {what}: it differs on rank(s) {where}, {why}",
+        "A group's list is no promise of who sends to whom: ask for the processing rank. Cores and ranks advance as "
+        "they like: order them with barriers and collectives.",
+    ),
+    # --- found while running -----------------------------------------------------------------------------------------
+    "NKC120": Entry(
+        "{inst} {does} elements of {name!r} that core {other} {did}, and nothing orders the two",
+        "Put a nisa.core_barrier between them on both cores.",
     ),
     # --- the device compiler's own -----------------------------------------------------------------------------------
     "BIR027": Entry("Output dtype must match input", "", _DOWN),

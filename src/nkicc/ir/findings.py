@@ -7,7 +7,7 @@ from enum import Enum
 from msgspec import Struct
 
 from .base import show_ranks
-from .errors import CATALOGUE, NkiccError
+from .errors import CATALOGUE, NkiccError, Related
 from .types import Loc
 
 __all__ = ["Finding", "Related", "Severity", "finding"]
@@ -18,13 +18,6 @@ class Severity(str, Enum):
 
     error = "error"
     warning = "warning"
-
-
-class Related(Struct, frozen=True):
-    """Another line that belongs to a finding, and why."""
-
-    message: str
-    loc: Loc | None = None
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -55,7 +48,7 @@ class Finding(Struct, frozen=True, kw_only=True):
             ranks=() if error.rank is None else (error.rank,),
             cores=() if error.core is None else (error.core,),
             loc=error.loc,
-            related=tuple([Related(note) for note in error.notes]),
+            related=error.related,
         )
 
     def to_error(self) -> NkiccError:
@@ -68,7 +61,7 @@ class Finding(Struct, frozen=True, kw_only=True):
             rank=self.ranks[0] if len(self.ranks) == 1 else None,
             core=self.cores[0] if len(self.cores) == 1 else None,
             loc=self.loc,
-            notes=tuple([f"{r.message} at {r.loc}" if r.loc else r.message for r in self.related]),
+            notes=self.related,
         )
 
 

@@ -44,6 +44,14 @@ class Compiler:
         self.alone = len(meetings.sets) == 1
         #: Local transfers that this core has posted and not yet waited for: (where the token is, instruction).
         self.pending: list[tuple[list[Token], Inst]] = []
+        aliased = {
+            (t.remote.core, t.remote.tensor) for part in core.set.program.cores for t in part.tensors if t.remote
+        }
+        #: This core's tensors that the other core reads through an alias, and storage that both cores see.
+        self.aliased = {name for owner, name in aliased if owner == core.index}
+        self.common = {id(buffer) for buffer in core.set.shared.values()} | {
+            id(core.set.cores[owner].buffer(name)) for owner, name in aliased
+        }
 
     def program(self) -> Block:
         """The core's whole body. Tensors that only this core sees are released after their last use."""
@@ -52,10 +60,9 @@ class Compiler:
             for name in used_tensors(inst):
                 last[name] = index
         own = self.core.own_buffers()
-        aliased = {t.remote.tensor for part in self.core.set.program.cores for t in part.tensors if t.remote}
         dead: dict[int, list[Buffer]] = defaultdict(list)
         for name, index in last.items():
-            if name in own and name not in aliased:
+            if name in own and name not in self.aliased:
                 dead[index].append(own[name])
         return self.block(self.core.body, dead)
 
@@ -87,7 +94,7 @@ class Compiler:
                     flush()
                     parts.append(compiled)
                 else:
-                    steps.append(self._masked(inst, compiled))
+                    steps.append(self._masked(inst, self._watched(inst, compiled)))
                     insts.append(inst)
                     count += 1
             if dead is not None:
@@ -143,6 +150,17 @@ class Compiler:
             views = self._views(inst, inst.dsts)
             return Wait(inst, lambda: meetings.receive(core, inst, views))
         return fail("NKC008", what=type(inst).__name__, instead="The simulator has no rule for it.", loc=inst.loc)
+
+    def _watched(self, inst: Inst, step: Step) -> Step:
+        """The step with its accesses to what both cores see under watch."""
+        watch = self.core.set.watch
+        if watch is None:
+            return step
+        reads, writes = (
+            [view for view in self._views(inst, aps) if id(view.buffer) in self.common]
+            for aps in (inst.reads(), inst.writes())
+        )
+        return watch.wrap(self.core.index, inst, reads, writes, step) if reads or writes else step
 
     def _masked(self, inst: Inst, step: Step) -> Step:
         if inst.mask is None or isinstance(inst, InstGetGlobalRankId):

@@ -15,6 +15,7 @@ from nkicc.ir.types import Engine, Memory
 
 from .memory import AnyView, Buffer, Lanes, Offsets, Pool, bind
 from .rings import Rings
+from .watch import Watch
 
 __all__ = ["CoreState", "RankSet"]
 
@@ -36,6 +37,7 @@ class RankSet:
         self.rings = Rings(options.ring_order)
         self.shared = {t.name: Buffer(t, self.ranks, self.pool, widen=widen) for t in program.tensors}
         self.cores = [CoreState(self, index, core, widen) for index, core in enumerate(program.cores)]
+        self.watch = Watch() if options.races and len(self.cores) > 1 else None
         for constant in program.constants:
             tensor = self.shared[constant.tensor].tensor
             content = np.frombuffer(constant.data, tensor.dtype.numpy)
@@ -61,6 +63,11 @@ class RankSet:
                 f"{len(self.ranks)} rank(s), got {value.dtype.name}{list(value.shape[1:])} for {value.shape[0]}",
             )
         buffer.adopt(value)
+
+    def cores_meet(self) -> None:
+        """The cores of the ranks have met: what they did before is ordered with what they do next."""
+        if self.watch is not None:
+            self.watch.meet()
 
     def describe(self) -> str:
         """`rank 3` or `ranks 0-3`, for messages."""

@@ -134,6 +134,8 @@ class Meetings:
         if all(c in here for c in inst.cores):
             for c in inst.cores:
                 here.pop(c).done = True
+            if len(inst.cores) > 1:
+                core.set.cores_meet()
         return token
 
     def post(self, core: CoreState, inst: Inst, kind: str, pipe: int | None, offer: Offer) -> Token:
@@ -151,6 +153,7 @@ class Meetings:
             for other, offer in met.values():
                 offer.deliver()
                 other.done = True
+            core.set.cores_meet()
             self.report.collectives += 1
         return token
 
@@ -243,6 +246,8 @@ class Meetings:
                 sink.deal()
         for arrival in arrivals:
             arrival.copy_to_twin()
+            if arrival.twin is not None:
+                arrival.set.cores_meet()
             for token in arrival.tokens:
                 token.done = True
 

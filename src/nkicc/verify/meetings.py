@@ -41,8 +41,8 @@ def check_meetings(streams: Sequence[Stream], readings: Sequence[Sequence[Readin
     """Walk all streams; `readings` are those of each stream's collectives between ranks, in program order.
 
     NKC101 where members of one operation differ, NKC103 for a raw send or receive that several ranks issue, and once
-    no stream can move: NKC122 (transfer between cores), NKC123 (barrier), NKC124 (collective), NKC125 (send, receive)
-    for what some never reach, or NKC126 for a cycle of waits.
+    no stream can move: NKC142 (transfer between cores), NKC143 (barrier), NKC144 (collective), NKC145 (send, receive)
+    for what some never reach, or NKC146 for a cycle of waits.
     """
     alone = len({stream.index for stream in streams}) == 1
     if alone and len(streams) == 1 and not any(_is_raw(node) for node in _flat(streams[0].nodes)):
@@ -369,7 +369,7 @@ class _Walk:
             first = next(t for t in stuck[0].waits if not t.done)
             places = tuple(w.describe() for w in self.walkers if w in stuck)
             yield finding(
-                "NKC126", summary=", ".join(related.message for related in places), ranks=ranks_of(
+                "NKC146", summary=", ".join(related.message for related in places), ranks=ranks_of(
                     w.stream for w in stuck), cores=_cores(stuck), loc=first.inst.loc, related=places,
             )  # fmt: skip
 
@@ -388,19 +388,19 @@ class _Walk:
         key = (stream.index, id(inst))
         ranks = ranks_of((stream, *[w.stream for w in absent]))
         if isinstance(inst, InstCoreBarrier):
-            return finding("NKC123", ranks=ranks, **common), key
+            return finding("NKC143", ranks=ranks, **common), key
         if isinstance(inst, InstCollectiveSend | InstCollectiveRecv):
             what = "receive from" if isinstance(inst, InstCollectiveSend) else "send to"
-            return finding("NKC125", ranks=ranks, what=what, rank=stream.ranks[0], peer=inst.peer_id, **common), key
+            return finding("NKC145", ranks=ranks, what=what, rank=stream.ranks[0], peer=inst.peer_id, **common), key
         if isinstance(inst, InstGPSIMDSB2SB) or (isinstance(inst, InstCollectiveCompute) and inst.is_local):
-            return finding("NKC122", ranks=ranks, pipe=inst.pipe_id, **common), key
+            return finding("NKC142", ranks=ranks, pipe=inst.pipe_id, **common), key
         assert isinstance(inst, InstCollectiveCompute)
         program, lane = stream.index, stream.core if walker.reading[id(inst)] is Reading.lanes else -1
         members = self._members(program, inst)
         here = [p for p in members if (p, lane) in self.arrived] or [program]
         expected, came = (sorted({r for p in ps for r in self.programs[p][0].stream.ranks}) for ps in (members, here))
         found = finding(
-            "NKC124", ranks=tuple(expected), expected=show_ranks(expected), arrived=show_ranks(came),
+            "NKC144", ranks=tuple(expected), expected=show_ranks(expected), arrived=show_ranks(came),
             number=walker.arrivals, less=absent[0].arrivals, **common,
         )  # fmt: skip
         return found, tuple(sorted(members))

@@ -18,7 +18,7 @@ _FIX = {
 
 
 def check_io_operands(stream: Stream) -> Iterator[Finding]:
-    """NKC120 for each kernel input or output that is the operand of a collective between ranks. A program that is
+    """NKC140 for each kernel input or output that is the operand of a collective between ranks. A program that is
     nothing but instructions (no inputs, no outputs) has none."""
     roles = _roles(stream.program)
     for inst in stream.collectives if roles else ():
@@ -29,13 +29,13 @@ def check_io_operands(stream: Stream) -> Iterator[Finding]:
                 role = roles.get(ap.tensor)
                 if role is not None:
                     yield finding(
-                        "NKC120", inst=inst.label, name=ap.tensor, role=role, fix=_FIX[role], operand=operand,
+                        "NKC140", inst=inst.label, name=ap.tensor, role=role, fix=_FIX[role], operand=operand,
                         ranks=stream.ranks, cores=(stream.core,), loc=inst.loc,
                     )  # fmt: skip
 
 
 def check_names(stream: Stream) -> Iterator[Finding]:
-    """NKC121, a warning, for each HBM operand of a collective to which the kernel gave no name."""
+    """NKC141, a warning, for each HBM operand of a collective to which the kernel gave no name."""
     tensors, roles = stream.scope.tensors, _roles(stream.program)
     for inst in stream.collectives:
         if inst.is_local:
@@ -45,7 +45,7 @@ def check_names(stream: Stream) -> Iterator[Finding]:
                 tensor = tensors[ap.tensor]
                 if tensor.memory.is_hbm and not tensor.named and ap.tensor not in roles:
                     yield finding(
-                        "NKC121", Severity.warning, inst=inst.label, name=ap.tensor, operand=operand,
+                        "NKC141", Severity.warning, inst=inst.label, name=ap.tensor, operand=operand,
                         ranks=stream.ranks, cores=(stream.core,), loc=inst.loc,
                     )  # fmt: skip
 
