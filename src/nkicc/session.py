@@ -96,8 +96,9 @@ def run(
     arrays and torch tensors become tensors in shared HBM and are not modified; everything else is a constant of the
     trace. Ranks whose constants, shapes and dtypes agree share one program. `passes` is a lowering pipeline, None the
     default one. `sdk`, `strict` and `allow_io` are those of `nkicc.verify.check`: what a machine would refuse but the
-    simulator does is in `report.warnings`, and refused if `strict`. `options` are those of `nkicc.engines.Options`. Where nothing is given, NEURON_PLATFORM_TARGET_OVERRIDE
-    is the target (else trn2), and NKI_PRECISE_FP=0 means `low_precision_as_float32`.
+    simulator does is in `report.warnings`, and refused if `strict`. `options` are those of `nkicc.engines.Options`.
+    Where nothing is given, NEURON_PLATFORM_TARGET_OVERRIDE is the target (else trn2), and NKI_PRECISE_FP=0 means
+    `low_precision_as_float32`.
 
     Raises NkiccError with the code of whatever is refused; a kernel's own exception is NKC005 with that as cause.
     """

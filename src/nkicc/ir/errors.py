@@ -517,8 +517,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "LLC057": Entry(
         "LNC-predicated global collective involving SB is not supported",
-        "core {core} issues {inst}, core {other} does not: issue it on both cores, each on a tile of its own, or use HBM "
-        "operands.",
+        "core {core} issues {inst}, core {other} does not: issue it on both, each on a tile of its own, or use HBM.",
         _DOWN,
     ),
     "LLC060": Entry("Can't map sendrecv to GPSIMDSB2SB because peer IDs aren't a swap", "", _DOWN),
