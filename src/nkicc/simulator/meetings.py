@@ -190,7 +190,9 @@ class Meetings:
         lane = core.index if reading is Reading.lanes else -1
         self._arrived[id(core.set), lane] = arrival
         members = self._closure(arrival.set, arrival.inst)
-        present = [self._arrived[id(s), lane] for s in members if (id(s), lane) in self._arrived]
+        # A member that waits in an operation of others comes to this one later.
+        waiting = [self._arrived[id(s), lane] for s in members if (id(s), lane) in self._arrived]
+        present = [other for other in waiting if arrival.set in self._closure(other.set, other.inst)]
         for other in present:
             self._same_operation(arrival, other)
         if len(present) == len(members):

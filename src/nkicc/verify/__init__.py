@@ -40,7 +40,7 @@ def check(module: Module, *, sdk: str = SDK, strict: bool = False, allow_io: boo
 
     A malformed program or an instruction that is wrong by itself is one finding and ends the checks. What follows needs
     the bir level: operands, the cores of a rank, meetings of all streams. `allow_io` permits kernel inputs and outputs
-    as operands of collectives.
+    as operands of collectives; `strict` makes warnings errors.
     """
     try:
         module.verify()
@@ -53,7 +53,8 @@ def check(module: Module, *, sdk: str = SDK, strict: bool = False, allow_io: boo
         findings.append(Finding.of(error))
     if module.level is Level.bir:
         findings += _whole_program(module, allow_io)
-    return _merge(findings)
+    merged = _merge(findings)
+    return [replace(f, severity=Severity.error) for f in merged] if strict else merged
 
 
 def _whole_program(module: Module, allow_io: bool) -> list[Finding]:

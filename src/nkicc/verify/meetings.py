@@ -257,7 +257,12 @@ class _Walk:
         lane = walker.stream.core if reading is Reading.lanes else -1
         self.arrived[program, lane] = tickets
         members = self._members(program, inst)
-        present = [p for p in members if (p, lane) in self.arrived]
+        # A member that waits in an operation of others comes to this one later.
+        present = [
+            p
+            for p in members
+            if (p, lane) in self.arrived and program in self._members(p, self.arrived[p, lane][0].inst)  # type: ignore[arg-type]
+        ]
         for other in present:
             if other != program:
                 self._same_operation(self.arrived[other, lane][0], ticket)
