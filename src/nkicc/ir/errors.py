@@ -345,7 +345,10 @@ CATALOGUE: dict[str, Entry] = {
     "NKC090": Entry("Unsupported operator {kind}", "The klr path has no leaf for it; use the loop path.", _DOWN),
     "NKC091": Entry("{leaf}: {condition}", "An assertion of the klr leaf; the loop path has no such limit.", _DOWN),
     # --- while running ---------------------------------------------------------------------------------------------
-    "NKC100": Entry("no stream can move: {summary}", "Each note is one stream and what it waits for."),
+    "NKC100": Entry(
+        "deadlock: {summary}",
+        "The notes say who waits where for whom, what each of them issued last, and where their sequences part.",
+    ),
     "NKC101": Entry(
         "{inst}: {left} does {left_op}, {right} does {right_op}",
         "All members of a group must issue the same operation with the same shape, type and groups.",

@@ -190,6 +190,7 @@ class Compiler:
         arrival = Arrival(core.set, inst, number, sources, sinks)
 
         def run() -> None:
+            core.history.note(inst)
             all_active(core, inst)
             transfer(sources_of(arrival), sinks)
             meetings.report.collectives += 1
@@ -244,6 +245,7 @@ class Compiler:
         self.pending.append((cell, inst))
 
         def run() -> None:
+            core.history.note(inst)
             cell[0] = arrive()
 
         return run

@@ -13,6 +13,7 @@ from nkicc.ir.errors import fail
 from nkicc.ir.program import Core, Module, Program, walk
 from nkicc.ir.types import Engine, Memory
 
+from .history import History
 from .memory import AnyView, Buffer, Lanes, Offsets, Pool, bind
 from .rings import Rings
 from .watch import Watch
@@ -102,6 +103,7 @@ class CoreState:
         self.ranks = ranks.ranks
         self.printed = ranks.printed
         self.lanes = Lanes()
+        self.history = History()
         self.rings = ranks.rings
         self.registers = Registers(self.lanes)
         #: Random generators per engine, see rules.random.

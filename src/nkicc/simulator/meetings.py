@@ -259,6 +259,26 @@ class Meetings:
         """A raw receive: it meets the send of its peer."""
         return self._pair(core, inst, (inst.peer_id, self._only(core, inst)), views, self._receives, self._sends)
 
+    # --- meetings that never happen ----------------------------------------------------------------------------------
+
+    def missing(self, core: CoreState, token: Token) -> list[tuple[RankSet, int | None]]:
+        """Who has not come to the meeting in which `core` waits: ranks, and which core of theirs (None: any)."""
+        inst, mine = token.inst, core.set
+        if isinstance(inst, InstCoreBarrier):
+            return [(mine, c) for c in inst.cores if c not in self._barriers[id(mine)]]
+        if isinstance(inst, InstCollectiveSend | InstCollectiveRecv):
+            return [(self._set_of[inst.peer_id], None)]
+        if any(token in arrival.tokens for arrival in self._cores.values()):
+            return [(mine, 1 - core.index)]
+        for (_, lane), arrival in self._arrived.items():
+            if token in arrival.tokens:
+                absent = [s for s in self._closure(mine, arrival.inst) if (id(s), lane) not in self._arrived]
+                return [(s, None if lane < 0 else lane) for s in absent]
+        for (ranks, _, _), queues in self._posts.items():
+            if ranks == id(mine) and any(token is posted for posted, _ in queues[core.index]):
+                return [(mine, c) for c in range(len(mine.cores)) if not queues[c]]
+        return []
+
     def _only(self, core: CoreState, inst: InstCollectiveSend | InstCollectiveRecv) -> int:
         ranks = core.ranks.tolist()
         if len(ranks) != 1:
