@@ -37,7 +37,8 @@ def render(finding: Finding) -> Text:
         text.append("\n  note: ", "cyan").append(related.message)
         if related.loc is not None:
             text.append(f" at {_place(related.loc)}")
-            _excerpt(text, related.loc, finding.operand, "-", "cyan")
+            if related.loc != finding.loc:
+                _excerpt(text, related.loc, finding.operand, "-", "cyan")
     if finding.hint:
         text.append("\n  help: ", "green").append(finding.hint)
     if finding.severity is Severity.warning and finding.source:

@@ -26,13 +26,15 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Switches of a run, the same for every engine.
 
     `low_precision_as_float32` keeps bfloat16, float16 and float8 tensors in float32 (a differential check). `races`
-    reports accesses of the two cores of a rank to shared memory that nothing orders. The others perturb what a correct
-    kernel must not depend on: `ring_order` seeds the order of each implicit ring, per group and channel, `schedule` the
-    order in which cores and programs advance.
+    reports accesses of the two cores of a rank to shared memory that nothing orders, `uninitialised` arithmetic on
+    memory that nobody has written and results that keep such memory. The others perturb what a correct kernel must not
+    depend on: `ring_order` seeds the order of each implicit ring, per group and channel, `schedule` the order in which
+    cores and programs advance.
     """
 
     low_precision_as_float32: bool = False
     races: bool = True
+    uninitialised: bool = True
     ring_order: int | None = None
     schedule: int | None = None
 
@@ -41,8 +43,8 @@ class Report(Struct, kw_only=True):
     """What a run did. `instructions` counts what each core of each program issued, collectives and barriers included,
     once for all ranks of the program; `collectives` counts the transfers, however many cores issue one. `readings`
     counts collectives under LNC=2 by reading: `both` cores on shared tensors, `lanes` (each core its own), `one` core
-    for its rank. `warnings` are rules of real machines that the program breaks. `printed` is what the kernel printed
-    while it ran."""
+    for its rank. `warnings` are rules of real machines that the program breaks, and what the run-time checks saw without
+    ending the run. `printed` is what the kernel printed while it ran."""
 
     ranks: int
     lnc: int

@@ -345,7 +345,10 @@ CATALOGUE: dict[str, Entry] = {
     "NKC090": Entry("Unsupported operator {kind}", "The klr path has no leaf for it; use the loop path.", _DOWN),
     "NKC091": Entry("{leaf}: {condition}", "An assertion of the klr leaf; the loop path has no such limit.", _DOWN),
     # --- while running ---------------------------------------------------------------------------------------------
-    "NKC100": Entry("no stream can move: {summary}", "Each note is one stream and what it waits for."),
+    "NKC100": Entry(
+        "deadlock: {summary}",
+        "The notes say who waits where for whom, what each of them issued last, and where their sequences part.",
+    ),
     "NKC101": Entry(
         "{inst}: {left} does {left_op}, {right} does {right_op}",
         "All members of a group must issue the same operation with the same shape, type and groups.",
@@ -421,6 +424,14 @@ CATALOGUE: dict[str, Entry] = {
     "NKC120": Entry(
         "{inst} {does} elements of {name!r} that core {other} {did}, and nothing orders the two",
         "Put a nisa.core_barrier between them on both cores.",
+    ),
+    "NKC121": Entry(
+        "{inst} reads {count} element(s) of {name!r} that nobody has written, the first at {index}, on rank(s) {ranks}",
+        "Write all of the tile before it is used (nisa.memset, or a copy that fills it), or use a smaller view.",
+    ),
+    "NKC122": Entry(
+        "{count} element(s) of the result {name!r} were never written, the first at {index}, on rank(s) {ranks_text}",
+        "Fill the whole result, or return a view of what is filled.",
     ),
     # --- the device compiler's own -----------------------------------------------------------------------------------
     "BIR027": Entry("Output dtype must match input", "", _DOWN),

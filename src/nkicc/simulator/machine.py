@@ -13,6 +13,7 @@ from nkicc.ir.errors import fail
 from nkicc.ir.program import Core, Module, Program, walk
 from nkicc.ir.types import Engine, Memory
 
+from .history import History
 from .memory import AnyView, Buffer, Lanes, Offsets, Pool, bind
 from .rings import Rings
 from .watch import Watch
@@ -35,6 +36,7 @@ class RankSet:
         widen = options.low_precision_as_float32 and not _reinterprets(program)
         self.pool = pool
         self.rings = Rings(options.ring_order)
+        self.uninitialised = options.uninitialised
         self.shared = {t.name: Buffer(t, self.ranks, self.pool, widen=widen) for t in program.tensors}
         self.cores = [CoreState(self, index, core, widen) for index, core in enumerate(program.cores)]
         self.watch = Watch() if options.races and len(self.cores) > 1 else None
@@ -102,6 +104,7 @@ class CoreState:
         self.ranks = ranks.ranks
         self.printed = ranks.printed
         self.lanes = Lanes()
+        self.history = History()
         self.rings = ranks.rings
         self.registers = Registers(self.lanes)
         #: Random generators per engine, see rules.random.

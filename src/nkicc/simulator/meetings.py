@@ -17,12 +17,13 @@ from .collectives import Transfer, compile_collective
 from .machine import CoreState, RankSet
 from .memory import AnyView
 from .streams import Token, all_active
+from .unwritten import stored
 
 __all__ = ["Arrival", "Meetings", "Offer", "sources_of"]
 
 Array = np.ndarray
-#: Raw sends or receives that wait for their other end, by (source rank, target rank).
-OpenEnds = dict[tuple[int, int], tuple[Token, list[AnyView]]]
+#: Raw sends or receives that wait for their other end, by (source rank, target rank, core).
+OpenEnds = dict[tuple[int, int, int], tuple[Token, list[AnyView]]]
 
 
 class Staged:
@@ -248,18 +249,44 @@ class Meetings:
                 sink.deal()
         for arrival in arrivals:
             arrival.copy_to_twin()
+            for sink in arrival.sinks:
+                stored(sink)
             if arrival.twin is not None:
                 arrival.set.cores_meet()
             for token in arrival.tokens:
                 token.done = True
 
     def send(self, core: CoreState, inst: InstCollectiveSend, views: list[AnyView]) -> Token:
-        """A raw send: it meets the receive of its peer."""
-        return self._pair(core, inst, (self._only(core, inst), inst.peer_id), views, self._sends, self._receives)
+        """A raw send: it meets the receive that the same core of its peer issues."""
+        return self._pair(
+            core, inst, (self._only(core, inst), inst.peer_id, core.index), views, self._sends, self._receives
+        )
 
     def receive(self, core: CoreState, inst: InstCollectiveRecv, views: list[AnyView]) -> Token:
-        """A raw receive: it meets the send of its peer."""
-        return self._pair(core, inst, (inst.peer_id, self._only(core, inst)), views, self._receives, self._sends)
+        """A raw receive: it meets the send that the same core of its peer issues."""
+        return self._pair(
+            core, inst, (inst.peer_id, self._only(core, inst), core.index), views, self._receives, self._sends
+        )
+
+    # --- meetings that never happen ----------------------------------------------------------------------------------
+
+    def missing(self, core: CoreState, token: Token) -> list[tuple[RankSet, int | None]]:
+        """Who has not come to the meeting in which `core` waits: ranks, and which core of theirs (None: any)."""
+        inst, mine = token.inst, core.set
+        if isinstance(inst, InstCoreBarrier):
+            return [(mine, c) for c in inst.cores if c not in self._barriers[id(mine)]]
+        if isinstance(inst, InstCollectiveSend | InstCollectiveRecv):
+            return [(self._set_of[inst.peer_id], None)]
+        if any(token in arrival.tokens for arrival in self._cores.values()):
+            return [(mine, 1 - core.index)]
+        for (_, lane), arrival in self._arrived.items():
+            if token in arrival.tokens:
+                absent = [s for s in self._closure(mine, arrival.inst) if (id(s), lane) not in self._arrived]
+                return [(s, None if lane < 0 else lane) for s in absent]
+        for (ranks, _, _), queues in self._posts.items():
+            if ranks == id(mine) and any(token is posted for posted, _ in queues[core.index]):
+                return [(mine, c) for c in range(len(mine.cores)) if not queues[c]]
+        return []
 
     def _only(self, core: CoreState, inst: InstCollectiveSend | InstCollectiveRecv) -> int:
         ranks = core.ranks.tolist()
@@ -268,7 +295,7 @@ class Meetings:
         return ranks[0]
 
     def _pair(
-        self, core: CoreState, inst: Inst, key: tuple[int, int], views: list[AnyView],
+        self, core: CoreState, inst: Inst, key: tuple[int, int, int], views: list[AnyView],
         mine: OpenEnds, theirs: OpenEnds,
     ) -> Token:  # fmt: skip
         token = Token(inst)
@@ -292,6 +319,7 @@ class Meetings:
             )
         for source, target in zip(sources, targets, strict=True):
             target.write(source.read())
+            stored(target)
         token.done = other[0].done = True
         self.report.collectives += 1
         return token

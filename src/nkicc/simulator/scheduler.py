@@ -1,7 +1,7 @@
 """The scheduler: which stream moves next, and what to say when none can.
 
 There are no threads and no clock. Every stream that can move is advanced in a fixed order, or in one that a seed
-chooses; if none can, that is the deadlock, and it is reported as who waits where.
+chooses; if none can, that is the deadlock.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from nkicc.engines import Report
-from nkicc.ir.errors import fail
 from nkicc.ir.readings import readings
 
 from .compiler import Compiler
+from .deadlock import report as report_deadlock
 from .machine import RankSet
 from .meetings import Meetings
 from .streams import Stream
@@ -28,7 +28,7 @@ class Scheduler:
     def __init__(self, sets: Sequence[RankSet], report: Report, seed: int | None = None) -> None:
         #: With a seed, one stream at a time moves, chosen at random among those that can.
         self._random = None if seed is None else np.random.default_rng(seed)
-        meetings = Meetings(sets, report)
+        meetings = self._meetings = Meetings(sets, report)
         self.streams = [
             Stream(core, Compiler(meetings, core, kinds).program(), report)
             for ranks in sets
@@ -41,18 +41,9 @@ class Scheduler:
         while open_streams:
             free = [stream for stream in open_streams if stream.waits is None or stream.waits.done]
             if not free:
-                self._deadlock(open_streams)
+                report_deadlock(self.streams, self._meetings)
             if self._random is not None:
                 free = [free[self._random.integers(len(free))]]
             for stream in free:
                 stream.advance()
             open_streams = [stream for stream in open_streams if not stream.finished]
-
-    def _deadlock(self, stuck: list[Stream]) -> None:
-        waits = stuck[0].waits
-        assert waits is not None
-        what = f"{len(stuck)} of {len(self.streams)} wait, first in {waits.inst.label}"
-        fail(
-            "NKC100", summary=what, core=stuck[0].core.index, loc=waits.inst.loc,
-            notes=tuple(stream.describe() for stream in self.streams),
-        )  # fmt: skip

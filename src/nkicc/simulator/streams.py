@@ -72,6 +72,7 @@ class Stream:
 
     def __init__(self, core: CoreState, block: Block, report: Report) -> None:
         self.core = core
+        self.history = core.history
         self.report = report
         self.waits: Token | None = None
         self.finished = False
@@ -90,6 +91,8 @@ class Stream:
                 self.report.instructions += part.count
                 if part.inst.mask is not None and not uniform_mask(self.core, part.inst):
                     continue
+                if part.count:
+                    self.history.note(part.inst)
                 token = part.arrive()
                 if not token.done:
                     yield token
@@ -141,14 +144,6 @@ class Stream:
         if isinstance(bound, int):
             return np.array([bound], np.int64)
         return self.core.register(bound, loop)
-
-    def describe(self) -> str:
-        """One line for the deadlock report."""
-        who = f"{self.core.set.describe()} core {self.core.index}"
-        if self.finished:
-            return f"{who}: finished"
-        assert self.waits is not None
-        return f"{who}: waits in {self.waits.inst.label} at {self.waits.inst.loc or 'an unknown line'}"
 
 
 def all_active(core: CoreState, inst: Inst) -> None:
