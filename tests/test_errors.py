@@ -16,7 +16,8 @@ SRC = Path(__file__).parents[1] / "src" / "nkicc"
 FILES = sorted(SRC.rglob("*.py"))
 
 #: Exceptions that are no refusals: programming interfaces of Python, and control flow.
-NOT_FOR_USERS = {"AssertionError", 
+NOT_FOR_USERS = {
+    "AssertionError",
     "AttributeError",  # module and attribute look-up
     "KeyError",
     "TypeError",  # a call that Python itself would refuse, or DType.of
