@@ -1,86 +1,53 @@
-"""A pipeline of two stages that hand batches on with raw send and recv: the ranks run different programs.
+"""A pipeline that hands batches from rank to rank with raw send and recv: every rank runs a program of its own.
 
-A kernel has no word for a bare send, so this example speaks to the builders: one NeuronCodegen per stage writes that
-stage's program, and `link_programs` makes one module of them. The first stage sends a batch and goes on with the next.
+The rank's stage is a Python constant of its trace, so `if` decides what its program holds. A stage sends a batch and
+goes on with the next one while its successor works.
 
-python examples/pipeline.py
+nkicc run examples/pipeline.py --ranks 2
 """
 
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import nki.nccl as nccl
 import numpy as np
 
-from nkicc.builder import NeuronCodegen, ParallelState, link, link_programs
-from nkicc.ir.access import AccessPattern, Tensor
-from nkicc.ir.isa import InstActivation, InstDMACopy
-from nkicc.ir.program import Module
-from nkicc.ir.types import ActFn, World
-from nkicc.lowering import lower
-from nkicc.simulator import simulate
-from nkicc.testing import assert_ranks
-from nkicc.verify import verify
-
-STAGES, BATCHES, ROWS, COLUMNS = 2, 3, 64, 32
+BATCHES, ROWS, COLUMNS = 3, 64, 32
 
 
-def build(stages: int) -> Module:
-    """The module of all stages, one rank each."""
-    state = ParallelState(World(stages))
-    return link_programs([_stage(state, rank, last=rank == stages - 1) for rank in range(stages)])
-
-
-def _stage(state: ParallelState, rank: int, last: bool) -> Module:
-    """One stage: for every batch receive it, compute relu(x · w), send the result. The ends read x and write y."""
-    code = NeuronCodegen(state, ranks=(rank,))
-    x = code.allocate("x", (BATCHES, ROWS, COLUMNS), "float32", "shared_hbm")
-    w = code.allocate("w", (ROWS, 1), "float32", "shared_hbm")
-    y = code.allocate("y", (BATCHES, ROWS, COLUMNS), "float32", "shared_hbm")
-    weights = code.allocate("weights", (ROWS, 1), "float32", "sbuf").full()
-    code.insert(InstDMACopy(dst=weights, srcs=(w.full(),)))
-    for batch in range(BATCHES):
-        tile = code.allocate(f"tile{batch}", (ROWS, COLUMNS), "float32", "sbuf")
-        if rank == 0:
-            code.insert(InstDMACopy(dst=tile.full(), srcs=(_batch(x, batch),)))
+@nki.jit
+def pipeline(x: nl.ndarray, weights: nl.ndarray, stage: int, stages: int) -> nl.ndarray:
+    batches, rows, columns = x.shape
+    result = nl.ndarray((batches, rows, columns), dtype=x.dtype, buffer=nl.shared_hbm, name="result")
+    scale = nl.ndarray((rows, 1), dtype=weights.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=scale, src=weights)
+    for batch in nl.sequential_range(batches):
+        tile = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.sbuf)
+        if stage == 0:
+            nisa.dma_copy(dst=tile, src=x[batch])
         else:
-            code.recv_cc_raw([tile], None, rank - 1, [])
-        code.insert(InstActivation(dst=tile.full(), data=tile.full(), func=ActFn.relu, scale=weights))
-        if last:
-            code.insert(InstDMACopy(dst=_batch(y, batch), srcs=(tile.full(),)))
-        else:
-            code.send_cc_raw([tile], None, rank + 1)
-    return link([code], name=f"stage{rank}", inputs=["x", "w"], outputs=[y] if last else [])
+            nccl.recv([tile], None, stage - 1, [])
+        nisa.activation(dst=tile, op=nl.relu, data=tile, scale=scale)
+        if stage + 1 < stages:
+            nccl.send([tile], None, stage + 1)
+        nisa.dma_copy(dst=result[batch], src=tile)
+    return result
 
 
-def _batch(tensor: Tensor, batch: int) -> AccessPattern:
-    """tensor[batch]"""
-    return AccessPattern(tensor.name, ((COLUMNS, ROWS), (1, COLUMNS)), offset=batch * ROWS * COLUMNS)
+def _x(rank: int) -> np.ndarray:
+    return np.random.default_rng(rank).standard_normal((BATCHES, ROWS, COLUMNS), dtype=np.float32)
 
 
-def inputs(rank: int) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(rank)
-    return {
-        "x": rng.standard_normal((BATCHES, ROWS, COLUMNS), dtype=np.float32),
-        "w": rng.standard_normal((ROWS, 1), dtype=np.float32),
-    }
+def _weights(rank: int) -> np.ndarray:
+    return np.random.default_rng([1, rank]).standard_normal((ROWS, 1), dtype=np.float32)
 
 
-def golden(rank: int, stages: int) -> np.ndarray | None:
-    """What leaves the last stage; the others return nothing."""
-    if rank != stages - 1:
-        return None
-    state = inputs(0)["x"]
-    for stage in range(stages):
-        state = np.maximum(state * inputs(stage)["w"], 0)
+def inputs(rank: int, ranks: int) -> dict:
+    return {"x": _x(rank), "weights": _weights(rank), "stage": rank, "stages": ranks}
+
+
+def golden(rank: int, ranks: int) -> np.ndarray:
+    state = _x(0)
+    for stage in range(rank + 1):
+        state = np.maximum(state * _weights(stage), 0)
     return state
-
-
-def run(stages: int) -> list[np.ndarray | None]:
-    """What every rank returns."""
-    module = lower(build(stages))
-    verify(module)
-    # Every program has one rank, which is the leading axis of its arguments and results.
-    given = [{name: array[None] for name, array in inputs(rank).items()} for rank in range(stages)]
-    return [returned[0][0] if returned else None for returned in simulate(module, given).outputs]
-
-
-if __name__ == "__main__":
-    assert_ranks(run(STAGES), lambda rank: golden(rank, STAGES))
-    print(f"{BATCHES} batches through {STAGES} stages: the last rank holds what NumPy gives")

@@ -13,13 +13,9 @@ import nkicc
 from nkicc.nki import Kernel
 from nkicc.pytest_plugin import Runner
 from nkicc.session import Result
-from nkicc.testing import assert_ranks
 
 FOLDER = Path(__file__).parent.parent / "examples"
 FILES = sorted(FOLDER.glob("*.py"))
-#: A script that speaks to the builders; it has no kernel.
-PIPELINE = FOLDER / "pipeline.py"
-KERNELS = [path for path in FILES if path != PIPELINE]
 NEEDS_TWO_CORES = {"lnc_swap"}
 #: Largest error relative to the golden's largest magnitude, of those that compute with more than small integers.
 INEXACT = {"ring_attention": 2e-6, "tensor_parallel_mlp": 2e-6}
@@ -36,7 +32,7 @@ def load(path: Path) -> ModuleType:
 
 
 @pytest.mark.nkicc(ranks=[1, 2, 3, 4, 16], lnc=[1, 2])
-@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_kernel(path: Path, nkicc_run: Runner) -> None:
     module, ranks = load(path), nkicc_run.ranks
     (kernel,) = [value for value in vars(module).values() if isinstance(value, Kernel)]
@@ -55,7 +51,7 @@ def test_kernel(path: Path, nkicc_run: Runner) -> None:
         assert output.dtype == goldens[rank].dtype
 
 
-@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_ranks_have_data_of_their_own(path: Path) -> None:
     """A kernel that mixes up its ranks must not pass: something differs from rank to rank, and so do the goldens unless
     every rank ends with the same."""
@@ -65,19 +61,15 @@ def test_ranks_have_data_of_their_own(path: Path) -> None:
     assert differ or not np.array_equal(module.golden(0, 4), module.golden(1, 4))
 
 
-@pytest.mark.parametrize("stages", [2, 3, 16])
-def test_pipeline(stages: int) -> None:
-    module = load(PIPELINE)
-    assert_ranks(module.run(stages), lambda rank: module.golden(rank, stages))
-
-
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_docstring_ends_with_a_command_that_runs(path: Path) -> None:
     command = (load(path).__doc__ or "").strip().splitlines()[-1]
     program, *arguments = command.split()
-    assert arguments[0] == f"examples/{path.name}" or arguments[:2] == ["run", f"examples/{path.name}"]
-    start = {"nkicc": ["-m", "nkicc.cli"], "python": []}[program]
-    done = subprocess.run([sys.executable, *start, *arguments], cwd=FOLDER.parent, capture_output=True, text=True)
+    assert program == "nkicc"
+    assert arguments[:2] == ["run", f"examples/{path.name}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "nkicc.cli", *arguments], cwd=FOLDER.parent, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -256,3 +256,20 @@ def test_a_truncated_program_is_refused(cli: Cli, kernel: Path, tmp_path: Path) 
         done = cli("run", file)
         assert done.code == 2
         assert done.err.startswith("error[NKC002]: ")
+
+
+def test_a_kernel_file_inside_a_package_may_import_relatively(cli: Cli, tmp_path: Path) -> None:
+    package = tmp_path / "mylib" / "kernels"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").write_text("")
+    (package.parent / "sizes.py").write_text("ROWS = 2\n")
+    (package / "copy.py").write_text(
+        "import nki\nimport nki.isa as nisa\nimport nki.language as nl\nfrom ..sizes import ROWS\n\n\n"
+        "@nki.jit\ndef copy(x):\n"
+        "    out = nl.ndarray((ROWS, 4), dtype=x.dtype, buffer=nl.shared_hbm, name='out')\n"
+        "    nisa.dma_copy(dst=out, src=x)\n    return out\n"
+    )
+    done = cli("run", f"{package / 'copy.py'}:copy", "--ranks", "2", "--input", "x=float32[2,4]")
+    assert done.code == 0, done.err
+    assert "out" in done.out

@@ -8,9 +8,9 @@ import pytest
 
 from nkicc.ir.access import Remote, Tensor
 from nkicc.ir.errors import NkiccError
-from nkicc.ir.isa import InstMatmul, InstMemset
+from nkicc.ir.isa import InstMatmul, InstMemset, InstTensorCopy, InstTensorScalar
 from nkicc.ir.program import Core, InstLoop, Level, Module, Program
-from nkicc.ir.types import DType, Loc, Memory, Target, World
+from nkicc.ir.types import AluOp, DType, Loc, Memory, Target, World
 from nkicc.verify import verify
 
 KIB = 1024
@@ -21,7 +21,13 @@ def tile(name: str, kib: float, memory: Memory = Memory.sbuf, **fields: Any) -> 
     return Tensor(name, (128, int(kib * 256)), DType.float32, memory, **fields)
 
 
-def use(tensor: Tensor, line: int) -> InstMemset:
+def use(tensor: Tensor, line: int) -> InstTensorScalar:
+    """Reads and writes all of a tensor."""
+    t = tensor.full()
+    return InstTensorScalar(dst=t, data=t, op0=AluOp.add, operand0=1.0, loc=Loc("kernel.py", line))
+
+
+def fill(tensor: Tensor, line: int) -> InstMemset:
     return InstMemset(dst=tensor.full(), value=0.0, loc=Loc("kernel.py", line))
 
 
@@ -53,6 +59,15 @@ def test_the_peak_is_at_the_line_whose_tensor_does_not_fit() -> None:
 def test_one_after_the_other_fits() -> None:
     verify(module((A, B, C), (use(A, 1), use(B, 2), use(C, 3))))
     verify(module((A, B, C), (use(A, 1), use(B, 2), use(A, 3), use(C, 4))))
+
+
+def test_between_its_last_read_and_its_refilling_a_tensor_takes_no_place() -> None:
+    """A and B fit only while C is not needed: B is dead when C comes, if B is filled anew afterwards."""
+    copy = InstTensorCopy(dst=A.full(), src=B.full(), loc=Loc("kernel.py", 3))
+    body = (fill(B, 2), copy, use(C, 4), fill(B, 5), copy)
+    verify(module((A, B, C), body))
+    error = refused(module((A, B, C), (fill(B, 2), copy, use(C, 4), copy)))
+    assert error.loc == Loc("kernel.py", 4)
 
 
 def test_unused_tensors_take_no_place() -> None:

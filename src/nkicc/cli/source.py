@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 import sys
@@ -86,12 +87,19 @@ def users_code(what: str, file: str, start: int | None = None) -> Iterator[None]
 
 
 def _import(path: Path) -> ModuleType:
-    """The file as a module under its stem, importing from its own folder as `python FILE` would."""
+    """The file as a module: by its dotted name if it lies in a package, so that its relative imports resolve, else
+    under its stem, importing from its own folder as `python FILE` would."""
     nkicc.activate()
-    folder = str(path.parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    name = path.stem
+    folder, names = path.parent, [path.stem]
+    while (folder / "__init__.py").exists():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    name = ".".join(names)
+    if len(names) > 1:
+        with users_code(path.name, str(path)):
+            return importlib.import_module(name)
     taken = sys.modules.get(name)
     if taken is not None and getattr(taken, "__file__", None) != str(path):
         name = f"{name}_kernel"

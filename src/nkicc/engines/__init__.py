@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, field
 
+from nkicc.ir.findings import Finding
 from nkicc.ir.program import Module
 
 __all__ = ["Engine", "Execution", "Options", "Report"]
@@ -24,13 +25,15 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Switches of a run, the same for every engine.
 
     `low_precision_as_float32` keeps bfloat16, float16 and float8 tensors in float32 (a differential check). `races`
-    reports accesses of the two cores of a rank to shared memory that nothing orders. The others perturb what a correct
+    reports accesses of the two cores of a rank to shared memory that nothing orders, `uninitialised` arithmetic on
+    memory that nobody has written and results that keep such memory. The others perturb what a correct
     kernel must not depend on: `ring_order` seeds the order of each implicit ring, per group and channel, `schedule` the
     order in which cores and programs advance.
     """
 
     low_precision_as_float32: bool = False
     races: bool = True
+    uninitialised: bool = True
     ring_order: int | None = None
     schedule: int | None = None
 
@@ -39,7 +42,8 @@ class Report(Struct, kw_only=True):
     """What a run did. `instructions` counts what each core of each program issued, collectives and barriers included,
     once for all ranks of the program; `collectives` counts the transfers, however many cores issue one. `readings`
     counts collectives under LNC=2 by reading: `both` cores on shared tensors, `lanes` (each core its own), `one` core
-    for its rank. `printed` is what the kernel printed while it ran."""
+    for its rank. `printed` is what the kernel printed while it ran, `findings`
+    are the warnings of the run-time checks."""
 
     ranks: int
     lnc: int
@@ -50,6 +54,7 @@ class Report(Struct, kw_only=True):
     readings: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     printed: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:

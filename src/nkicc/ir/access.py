@@ -6,9 +6,9 @@ offset in elements, and optionally one dynamic term. Element `(i0, i1, …)` of 
     offset + Σ stride_k · i_k + scalar_offset · indirect_stride                     (scalar_offset)
     offset + vector_offset[i0] · indirect_stride + Σ_{k>0} stride_k · i_k            (vector_offset)
 
-of the tensor's row-major elements (NKI documentation, "NKI Access Patterns"). A tile of indices is read column by column
-(nki.isa.dma_copy, "DMA batching"). In SBUF and PSUM the first pair walks the partitions; its stride is the number of
-elements per partition.
+of the tensor's row-major elements (NKI documentation, "NKI Access Patterns"). A tile of indices is read column by
+column (nki.isa.dma_copy, "DMA batching"). In SBUF and PSUM the first pair walks the partitions; its stride is the
+number of elements per partition.
 """
 
 from __future__ import annotations

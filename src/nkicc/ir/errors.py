@@ -402,6 +402,14 @@ CATALOGUE: dict[str, Entry] = {
         "{inst} {does} elements of {name!r} that core {other} {did}, and nothing orders the two",
         "Put a nisa.core_barrier between them on both cores.",
     ),
+    "NKC121": Entry(
+        "{inst} reads {count} element(s) of {name!r} that nobody has written, the first at {index}, on rank(s) {ranks}",
+        "Write all of the tile before it is used (nisa.memset, or a copy that fills it), or use a smaller view.",
+    ),
+    "NKC122": Entry(
+        "{count} element(s) of the result {name!r} were never written, the first at {index}, on rank(s) {ranks_text}",
+        "Fill the whole result, or return a view of what is filled.",
+    ),
     # --- the device compiler's own -----------------------------------------------------------------------------------
     "BIR027": Entry("Output dtype must match input", "", _DOWN),
     "BIR026": Entry("Number of input arguments must be the same as recvFomRank size", "", _DOWN),

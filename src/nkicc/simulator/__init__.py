@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
 from nkicc.engines import Execution, Options, Report
+from nkicc.ir.base import show_ranks
 from nkicc.ir.errors import fail
+from nkicc.ir.findings import Finding, Severity, finding
 from nkicc.ir.isa import InstMatmul
 from nkicc.ir.program import Level, Module, walk
 
 from .machine import RankSet
 from .memory import Lanes, Pool, View
 from .scheduler import Scheduler
+from .unwritten import first_of, flags_of
 
 __all__ = ["simulate"]
 
@@ -43,9 +46,31 @@ def simulate(module: Module, inputs: Sequence[Mapping[str, np.ndarray]], options
         Scheduler(sets, report, options.schedule).run()
     report.printed = [text for s in sets for text in s.printed]
     report.seconds = time.perf_counter() - start
-    outputs = [tuple(View(s.shared[view.tensor], view, Lanes()).read() for view in s.program.outputs) for s in sets]
+    results = [[View(s.shared[view.tensor], view, Lanes()) for view in s.program.outputs] for s in sets]
+    if options.uninitialised:
+        report.findings += [found for views in results for view in views for found in _never_written(view)]
+    outputs = [tuple(view.read() for view in views) for views in results]
     left = [{name: s.shared[name].tensor_value() for name in s.program.inputs} for s in sets]
     return Execution(outputs=outputs, inputs=left, report=report)
+
+
+def _never_written(view: View) -> Iterator[Finding]:
+    """NKC122, a warning: the run stands, with fresh memory in its result."""
+    flags = flags_of(view)
+    if flags is not None:
+        index, ranks = first_of(flags, view.buffer.ranks)
+        tensor = view.buffer.tensor
+        yield finding(
+            "NKC122",
+            Severity.warning,
+            count=int(flags.reshape(len(flags), -1).sum(axis=1).max()),
+            name=tensor.name,
+            index=list(index),
+            ranks_text=show_ranks(ranks),
+            operand=tensor.name,
+            ranks=tuple(ranks),
+            loc=tensor.loc,
+        )
 
 
 def _one_blas_thread(module: Module) -> AbstractContextManager[object]:

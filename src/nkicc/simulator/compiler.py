@@ -10,6 +10,7 @@ import numpy as np
 from nkicc.ir.access import AccessPattern
 from nkicc.ir.base import Inst
 from nkicc.ir.bir import (
+    REDUCING_KINDS,
     CollectiveKind,
     InstCollectiveCompute,
     InstCollectiveRecv,
@@ -21,6 +22,7 @@ from nkicc.ir.bir import (
 from nkicc.ir.errors import fail
 from nkicc.ir.program import InstLoop, Instruction, InstWhile
 
+from . import unwritten
 from .collectives import compile_collective, fold
 from .machine import CoreState
 from .meetings import Arrival, Meetings, Offer, sources_of
@@ -94,7 +96,7 @@ class Compiler:
                     flush()
                     parts.append(compiled)
                 else:
-                    steps.append(self._masked(inst, self._watched(inst, compiled)))
+                    steps.append(self._masked(inst, self._checked(inst, compiled)))
                     insts.append(inst)
                     count += 1
             if dead is not None:
@@ -151,16 +153,20 @@ class Compiler:
             return Wait(inst, lambda: meetings.receive(core, inst, views))
         return fail("NKC008", what=type(inst).__name__, instead="The simulator has no rule for it.", loc=inst.loc)
 
-    def _watched(self, inst: Inst, step: Step) -> Step:
-        """The step with its accesses to what both cores see under watch."""
-        watch = self.core.set.watch
-        if watch is None:
+    def _checked(self, inst: Inst, step: Step) -> Step:
+        """The step with its accesses under the run-time checks that are switched on."""
+        ranks = self.core.set
+        if not ranks.uninitialised and ranks.watch is None:
             return step
-        reads, writes = (
-            [view for view in self._views(inst, aps) if id(view.buffer) in self.common]
-            for aps in (inst.reads(), inst.writes())
-        )
-        return watch.wrap(self.core.index, inst, reads, writes, step) if reads or writes else step
+        reads, writes = self._views(inst, inst.reads()), self._views(inst, inst.writes())
+        if ranks.uninitialised:
+            moves = isinstance(inst, InstCollectiveCompute) and inst.kind not in REDUCING_KINDS
+            step = unwritten.wrap(inst, reads, writes, step, moves=moves)
+        if ranks.watch is not None:
+            reads, writes = ([v for v in views if id(v.buffer) in self.common] for views in (reads, writes))
+            if reads or writes:
+                step = ranks.watch.wrap(self.core.index, inst, reads, writes, step)
+        return step
 
     def _masked(self, inst: Inst, step: Step) -> Step:
         if inst.mask is None or isinstance(inst, InstGetGlobalRankId):

@@ -36,6 +36,7 @@ class RankSet:
         widen = options.low_precision_as_float32 and not _reinterprets(program)
         self.pool = pool
         self.rings = Rings(options.ring_order)
+        self.uninitialised = options.uninitialised
         self.shared = {t.name: Buffer(t, self.ranks, self.pool, widen=widen) for t in program.tensors}
         self.cores = [CoreState(self, index, core, widen) for index, core in enumerate(program.cores)]
         self.watch = Watch() if options.races and len(self.cores) > 1 else None

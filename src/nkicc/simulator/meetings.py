@@ -17,12 +17,13 @@ from .machine import CoreState, RankSet
 from .memory import AnyView
 from .readings import Reading, meaning
 from .streams import Token, all_active
+from .unwritten import stored
 
 __all__ = ["Arrival", "Meetings", "Offer", "sources_of"]
 
 Array = np.ndarray
-#: Raw sends or receives that wait for their other end, by (source rank, target rank).
-OpenEnds = dict[tuple[int, int], tuple[Token, list[AnyView]]]
+#: Raw sends or receives that wait for their other end, by (source rank, target rank, core).
+OpenEnds = dict[tuple[int, int, int], tuple[Token, list[AnyView]]]
 
 
 class Staged:
@@ -246,18 +247,24 @@ class Meetings:
                 sink.deal()
         for arrival in arrivals:
             arrival.copy_to_twin()
+            for sink in arrival.sinks:
+                stored(sink)
             if arrival.twin is not None:
                 arrival.set.cores_meet()
             for token in arrival.tokens:
                 token.done = True
 
     def send(self, core: CoreState, inst: InstCollectiveSend, views: list[AnyView]) -> Token:
-        """A raw send: it meets the receive of its peer."""
-        return self._pair(core, inst, (self._only(core, inst), inst.peer_id), views, self._sends, self._receives)
+        """A raw send: it meets the receive that the same core of its peer issues."""
+        return self._pair(
+            core, inst, (self._only(core, inst), inst.peer_id, core.index), views, self._sends, self._receives
+        )
 
     def receive(self, core: CoreState, inst: InstCollectiveRecv, views: list[AnyView]) -> Token:
-        """A raw receive: it meets the send of its peer."""
-        return self._pair(core, inst, (inst.peer_id, self._only(core, inst)), views, self._receives, self._sends)
+        """A raw receive: it meets the send that the same core of its peer issues."""
+        return self._pair(
+            core, inst, (inst.peer_id, self._only(core, inst), core.index), views, self._receives, self._sends
+        )
 
     # --- meetings that never happen ----------------------------------------------------------------------------------
 
@@ -286,7 +293,7 @@ class Meetings:
         return ranks[0]
 
     def _pair(
-        self, core: CoreState, inst: Inst, key: tuple[int, int], views: list[AnyView],
+        self, core: CoreState, inst: Inst, key: tuple[int, int, int], views: list[AnyView],
         mine: OpenEnds, theirs: OpenEnds,
     ) -> Token:  # fmt: skip
         token = Token(inst)
@@ -310,6 +317,7 @@ class Meetings:
             )
         for source, target in zip(sources, targets, strict=True):
             target.write(source.read())
+            stored(target)
         token.done = other[0].done = True
         self.report.collectives += 1
         return token

@@ -16,10 +16,11 @@ from collections.abc import Callable
 from typing import Never
 
 import numpy as np
+from msgspec import structs
 
 from nkicc.ir.access import AccessPattern, Tensor, is_dense
 from nkicc.ir.errors import fail
-from nkicc.ir.types import Loc
+from nkicc.ir.types import DType, Loc
 
 from .numerics import assign, is_integer
 
@@ -153,7 +154,7 @@ class Claims:
 class Buffer:
     """Storage of one tensor. `data` is (rows, row_bytes) uint8 and changes identity when the number of rows changes."""
 
-    __slots__ = ("_claims", "_owned", "_pool", "_spare", "data", "dtype", "ranks", "started", "tensor")
+    __slots__ = ("_claims", "_owned", "_pool", "_spare", "data", "dtype", "ranks", "shadow", "started", "tensor")
 
     def __init__(self, tensor: Tensor, ranks: Array, pool: Pool, *, widen: bool = False) -> None:
         self.tensor = tensor
@@ -170,6 +171,20 @@ class Buffer:
         self._spare: dict[int, Array] = {}
         #: PSUM only: (1 or ranks, bytes), not 0 where a matmul has written since allocation (the accumulate=None rule).
         self.started: Array | None = None
+        #: One flag per element, 1 where nobody has written; None if that is nowhere (see `unwritten`).
+        self.shadow: Buffer | None = None
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nothing has touched the tensor yet."""
+        return self.data is None and self._claims is None
+
+    def flags(self, value: int) -> Buffer:
+        """A buffer with one flag per element, all of them `value`."""
+        tensor = Tensor(self.tensor.name, self.tensor.shape, DType.uint8, self.tensor.memory)
+        shadow = Buffer(tensor, self.ranks, self._pool)
+        shadow.adopt(np.full((1, *tensor.shape), value, np.uint8))
+        return shadow
 
     @property
     def rows(self) -> int:
@@ -259,7 +274,7 @@ class Buffer:
         for data in self._spare.values():
             self._pool.give(data)
         self._spare.clear()
-        self.data = self.started = None
+        self.data = self.started = self.shadow = None
         self._owned = True
 
     def _keep(self, data: Array | None) -> None:
@@ -271,10 +286,12 @@ class Buffer:
 class View:
     """An access pattern whose offset is known when the program is compiled."""
 
-    __slots__ = ("_array", "_base", "buffer", "covers", "dtype", "lanes", "offset", "shape", "strides")
+    __slots__ = ("_array", "_base", "_twin", "ap", "buffer", "covers", "dtype", "lanes", "offset", "shape", "strides")
 
     def __init__(self, buffer: Buffer, ap: AccessPattern, lanes: Lanes) -> None:
         self.buffer = buffer
+        self.ap = ap
+        self._twin: View | None = None
         self.lanes = lanes
         self.shape = ap.shape
         self.dtype = buffer.dtype if ap.dtype is None else ap.dtype.numpy
@@ -298,6 +315,12 @@ class View:
         )
         self._base = data
         return self._array
+
+    def on(self, shadow: Buffer) -> View:
+        """The same elements of another buffer."""
+        if self._twin is None or self._twin.buffer is not shadow:
+            self._twin = View(shadow, structs.replace(self.ap, dtype=None), self.lanes)
+        return self._twin
 
     def prepare(self, rows: int, *, keep: bool = False) -> Array:
         """Where to write a value of `rows` rows, shape (rows of the storage, *shape). With `keep` the storage's content
@@ -337,6 +360,8 @@ class DynamicView:
     """
 
     __slots__ = (
+        "_twin",
+        "ap",
         "buffer",
         "dtype",
         "inner",
@@ -360,6 +385,8 @@ class DynamicView:
         self, buffer: Buffer, ap: AccessPattern, lanes: Lanes, offsets: Offsets, inst: str, loc: Loc | None
     ) -> None:
         self.buffer = buffer
+        self.ap = ap
+        self._twin: DynamicView | None = None
         self.lanes = lanes
         self.shape = ap.shape
         self.dtype = buffer.dtype if ap.dtype is None else ap.dtype.numpy
@@ -386,6 +413,13 @@ class DynamicView:
             and total % ap.indirect_stride == 0
             and all(stride > 0 for stride in self.strides)
         )
+
+    def on(self, shadow: Buffer) -> DynamicView:
+        """The same elements of another buffer."""
+        if self._twin is None or self._twin.buffer is not shadow:
+            ap = structs.replace(self.ap, dtype=None)
+            self._twin = DynamicView(shadow, ap, self.lanes, self.offsets, self.inst, self.loc)
+        return self._twin
 
     def _index(self) -> tuple[Array, Array | None]:
         """Offsets in bounds, and a mask of those that were (None: all)."""

@@ -1,8 +1,10 @@
 """Does a core's program fit into SBUF and PSUM?
 
-A tensor lives from its first to its last use in program order; a loop is one point of that order, since its iterations
-interleave. Sizes are bytes per partition: a tensor takes the same addresses on all partitions. What another core reads
-through an alias counts where its own core uses it.
+A tensor is alive from a write to the last read before the next write that starts afresh: between its last use and its
+refilling the space is the allocator's to give to others. A loop is one point of program order, since its iterations
+interleave. Sizes are bytes per partition: a tensor takes the same addresses on all partitions. The sum is a lower bound
+(nothing is said of fragments), so what is refused cannot be allocated. What another core reads through an alias counts
+where its own core uses it.
 """
 
 from __future__ import annotations
@@ -24,12 +26,13 @@ _SHOWN = 5
 
 
 class Life(Struct):
-    """First and last position at which a tensor is used, and the line of the first use."""
+    """One life of a tensor: first and last position, whether it has been read, and the line where it begins."""
 
     tensor: Tensor
     first: int
     last: int
     loc: Loc | None
+    was_read: bool = False
 
 
 def check_capacity(module: Module) -> None:
@@ -55,24 +58,30 @@ def _capacities(target: Target) -> tuple[tuple[Memory, int], ...]:
 
 
 def _lives(program: Program, core: int, tensors: dict[str, Tensor]) -> list[Life]:
-    """The lives of the tensors that are used, by first use."""
-    lives: dict[str, Life] = {}
+    """The lives of the tensors that are used, by their beginnings."""
+    lives: list[Life] = []
+    current: dict[str, Life] = {}
     for position, outer in enumerate(program.cores[core].body):
-        for inst in walk((outer,)):
-            for name in _used(inst):
+        insts = list(walk((outer,)))
+        read = {name for inst in insts for name in _read(inst)}
+        for inst in insts:
+            for name in (*[ap.tensor for ap in inst.writes()], *_read(inst)):
                 if name not in tensors:
                     continue
-                life = lives.get(name)
-                if life is None:
-                    lives[name] = Life(tensors[name], position, position, inst.loc or tensors[name].loc)
-                else:
-                    life.last = position
-    return list(lives.values())
+                life = current.get(name)
+                if life is None or (life.was_read and name not in read):
+                    life = current[name] = Life(tensors[name], position, position, inst.loc or tensors[name].loc)
+                    lives.append(life)
+                life.last = position
+                life.was_read = life.was_read or name in read
+    return lives
 
 
-def _used(inst: Inst) -> Iterator[str]:
-    for ap in (*inst.writes(), *inst.reads()):
+def _read(inst: Inst) -> Iterator[str]:
+    """The tensors whose content an instruction uses, those that hold its offsets included."""
+    for ap in inst.reads():
         yield ap.tensor
+    for ap in (*inst.writes(), *inst.reads()):
         for offset in (ap.scalar_offset, ap.vector_offset):
             if isinstance(offset, AccessPattern):
                 yield offset.tensor
