@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from nkicc.ir.errors import CATALOGUE
+from nkicc.ir.pages import PAGES
+
 from .conftest import Cli
 
 NKICC = [sys.executable, "-m", "nkicc.cli"]
@@ -35,7 +38,7 @@ def test_version_loads_no_array_library() -> None:
 def test_no_arguments_show_the_help(cli: Cli) -> None:
     done = cli()
     assert done.code == 0
-    for command in ("run", "build", "lower"):
+    for command in ("check", "run", "build", "lower", "explain"):
         assert f"\n  {command} " in done.out
 
 
@@ -146,3 +149,41 @@ def test_ctrl_c_is_quiet(tmp_path: Path) -> None:
 
 def test_json_errors_are_one_document(cli: Cli) -> None:
     assert list(json.loads(cli("run", "no.py", "--json").out)) == ["error"]
+
+
+# --- nkicc explain ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", CATALOGUE)
+def test_explain_prints_every_code(cli: Cli, code: str) -> None:
+    done = cli("explain", code)
+    assert done.code == 0
+    first, *rest = done.out.splitlines()
+    assert first == f"{code}  {CATALOGUE[code].title.rstrip()}".rstrip()
+    assert any(line.startswith("Source ") for line in rest)
+
+
+def test_explain_prints_the_longer_page_and_takes_small_letters(cli: Cli) -> None:
+    done = cli("explain", "nkc100")
+    assert done.code == 0
+    for line in PAGES["NKC100"].splitlines():
+        assert line in done.out.splitlines()
+
+
+@pytest.mark.parametrize(("code", "near"), [("NKC10", "NKC100"), ("NKC999", "NKC"), ("BIR067", "BIR066")])
+def test_explain_of_no_code_names_near_ones(cli: Cli, code: str, near: str) -> None:
+    done = cli("explain", code)
+    assert done.code == 2
+    assert f"there is no code '{code}'; the nearest are" in done.err
+    assert near in done.err
+
+
+def test_a_machine_without_memory_is_told(cli: Cli, example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_: object) -> None:
+        raise MemoryError("no 40 GB left")
+
+    monkeypatch.setattr("nkicc.cli.outcome.rows", exhausted)
+    done = cli("run", example)
+    assert done.code == 1
+    assert "NKC116" in done.err
+    assert "no 40 GB left" in done.err

@@ -12,7 +12,7 @@ import typer
 from typer.exceptions import TyperException
 from typer.main import get_command
 
-from . import build, check, lower, run
+from . import build, check, explain, lower, run
 
 __all__ = ["app", "invoke"]
 
@@ -20,6 +20,7 @@ COMMANDS = {
     "check": (check.check, "Say what is wrong, without and by running it."),
     "run": (run.run, "Build, lower, check and simulate; show the outputs."),
     "build": (build.build, "Print the penguin level: what the builders mint."),
+    "explain": (explain.explain, "Say what a code of an error or warning means."),
     "lower": (lower.lower, "Print the bir level, after any pipeline of passes."),
 }
 # A line with \b keeps the lines below it as they are.

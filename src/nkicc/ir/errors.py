@@ -28,9 +28,16 @@ class Entry(Struct, frozen=True):
     @property
     def title(self) -> str:
         """The message without the particulars of a case: `rank … is listed twice`."""
-        return "".join(
-            [text + ("" if slot is None else "…") for text, slot, _, _ in string.Formatter().parse(self.message)]
-        )
+        return _without_slots(self.message)
+
+    @property
+    def advice(self) -> str:
+        """The hint without the particulars of a case."""
+        return _without_slots(self.hint)
+
+
+def _without_slots(text: str) -> str:
+    return "".join([part + ("" if slot is None else "…") for part, slot, _, _ in string.Formatter().parse(text)])
 
 
 class Related(Struct, frozen=True):

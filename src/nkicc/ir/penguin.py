@@ -204,8 +204,8 @@ class AlltoAllOp(CollectiveComputeOp, frozen=True, kw_only=True):
         check_dim(self, "split_dimension", self.split_dimension)
         check_dim(self, "concat_dimension", self.concat_dimension)
         scope.check_groups(self.replica_groups, self.label, self.loc, equal=True)
-        self.check_zip(scope)
         only_hbm(self, scope, "AllToAll")
+        self.check_zip(scope)
         n = len(self.replica_groups[0])
         for src, dst in zip(self.srcs, self.dsts, strict=True):
             check_exchanged(self, src.shape, dst.shape, self.split_dimension, self.concat_dimension, n)
@@ -622,7 +622,8 @@ def only_hbm(
     dests = inst.dsts if not isinstance(inst, CollectivePermuteOp) else inst.writes()
     for code, operands, role in (("XCG879", sources, "srcs"), ("XCG880", dests, "dsts")):
         for ap in operands:
-            if not scope.tensor(ap).memory.is_hbm:  # type: ignore[arg-type]
+            tensor = scope.tensors.get(ap.tensor)
+            if tensor is not None and not tensor.memory.is_hbm:
                 fail(code, kind=kind, operand=role, loc=inst.loc)
 
 
