@@ -133,7 +133,7 @@ class _Walk:
         )
         self.twins: dict[tuple[int, int], _Ticket] = {}
         self.arrived: dict[tuple[int, int], list[_Ticket]] = {}
-        self.raw: dict[tuple[int, int], _Ticket] = {}
+        self.raw: dict[tuple[int, int, int], _Ticket] = {}
         self.numbers: dict[InstCollectiveCompute, int] = {}
         self.number_of: dict[int, int] = {}
 
@@ -318,11 +318,12 @@ class _Walk:
                 finding("NKC103", inst=inst.label, ranks=ranks, cores=(walker.stream.core,), loc=inst.loc, peer=peer)
             )
         sends = isinstance(inst, InstCollectiveSend)
-        key = (ranks[0], peer) if sends else (peer, ranks[0])
+        core = walker.stream.core
+        key = (ranks[0], peer, core) if sends else (peer, ranks[0], core)
         other = self.raw.get(key)
         if other is None or type(other.inst) is type(inst):
             self.raw[key] = ticket
-            ticket.waits_for = [tuple(self.programs[self.program_of[peer]])]
+            ticket.waits_for = [(self.of[self.program_of[peer], core],)]
             return
         del self.raw[key]
         source, target = (ticket, other) if sends else (other, ticket)
