@@ -44,6 +44,8 @@ def simulate(module: Module, inputs: Sequence[Mapping[str, np.ndarray]], options
     with np.errstate(all="ignore"), _one_blas_thread(module):
         sets = [RankSet(module, p, given, options, pool) for p, given in zip(module.programs, inputs, strict=True)]
         Scheduler(sets, report, options.schedule).run()
+        for ranks in sets:
+            ranks.cores_meet()
     report.printed = [text for s in sets for text in s.printed]
     report.seconds = time.perf_counter() - start
     results = [[View(s.shared[view.tensor], view, Lanes()) for view in s.program.outputs] for s in sets]

@@ -11,11 +11,11 @@ from nkicc.engines import Report
 from nkicc.ir.base import Inst, show_ranks
 from nkicc.ir.bir import InstCollectiveCompute, InstCollectiveRecv, InstCollectiveSend, InstCoreBarrier
 from nkicc.ir.errors import fail
-from nkicc.ir.readings import Reading, meaning
 
 from .collectives import Transfer, compile_collective
 from .machine import CoreState, RankSet
 from .memory import AnyView
+from .readings import Reading, meaning
 from .streams import Token, all_active
 from .unwritten import stored
 
@@ -191,16 +191,23 @@ class Meetings:
         lane = core.index if reading is Reading.lanes else -1
         self._arrived[id(core.set), lane] = arrival
         members = self._closure(arrival.set, arrival.inst)
-        # A member that waits in an operation of others comes to this one later.
-        waiting = [self._arrived[id(s), lane] for s in members if (id(s), lane) in self._arrived]
-        present = [other for other in waiting if arrival.set in self._closure(other.set, other.inst)]
-        for other in present:
-            self._same_operation(arrival, other)
+        present = [other for s in members if (other := self._partner(arrival, s, lane)) is not None]
         if len(present) == len(members):
             for s in members:
                 del self._arrived[id(s), lane]
             self._execute(present)
         return token
+
+    def _partner(self, arrival: Arrival, ranks: RankSet, lane: int) -> Arrival | None:
+        """The arrival of a rank set at the same operation, if it is there. One that waits elsewhere may come later,
+        unless it waits for `arrival` in turn: then the two will never meet (NKC101)."""
+        other = self._arrived.get((id(ranks), lane))
+        if other is None:
+            return None
+        if other.number != arrival.number and arrival.set not in self._closure(ranks, other.inst):
+            return None
+        self._same_operation(arrival, other)
+        return other
 
     def _closure(self, start: RankSet, inst: InstCollectiveCompute) -> list[RankSet]:
         """All rank sets that must take part because they share a group (or a pair), in the order of the run."""
