@@ -25,7 +25,7 @@ from nkicc.nki import Kernel
 from nkicc.nki.tensor import ndarray
 from nkicc.nki.trace import Tracer, tracing
 from nkicc.simulator import simulate
-from nkicc.verify import verify
+from nkicc.verify import SDK, verify
 
 __all__ = ["Inputs", "Result", "Traced", "execute", "run", "trace"]
 
@@ -85,6 +85,9 @@ def run(
     engine: str = "simulator",
     passes: str | None = None,
     path: str = "loop",
+    sdk: str = SDK,
+    strict: bool = False,
+    allow_io: bool = False,
     **options: Any,
 ) -> Result:
     """Run a kernel on `ranks` simulated ranks of `lnc` cores each.
@@ -92,13 +95,17 @@ def run(
     `inputs` names the kernel's parameters: a dict, the same on all ranks, or a function from the rank to one. NumPy
     arrays and torch tensors become tensors in shared HBM and are not modified; everything else is a constant of the
     trace. Ranks whose constants, shapes and dtypes agree share one program. `passes` is a lowering pipeline, None the
-    default one. `options` are those of `nkicc.engines.Options`. Where nothing is given, NEURON_PLATFORM_TARGET_OVERRIDE
-    is the target (else trn2), and NKI_PRECISE_FP=0 means `low_precision_as_float32`.
+    default one. `sdk`, `strict` and `allow_io` are those of `nkicc.verify.check`: what a machine would refuse but the
+    simulator does is in `report.warnings`, and refused if `strict`. `options` are those of `nkicc.engines.Options`.
+    Where nothing is given, NEURON_PLATFORM_TARGET_OVERRIDE is the target (else trn2), and NKI_PRECISE_FP=0 means
+    `low_precision_as_float32`.
 
     Raises NkiccError with the code of whatever is refused; a kernel's own exception is NKC005 with that as cause.
     """
     traced = trace(kernel, ranks=ranks, lnc=lnc, target=target, inputs=inputs)
-    return execute(traced, engine=engine, passes=passes, path=path, **options)
+    return execute(
+        traced, engine=engine, passes=passes, path=path, sdk=sdk, strict=strict, allow_io=allow_io, **options
+    )
 
 
 def trace(
@@ -148,7 +155,15 @@ def trace(
 
 
 def execute(
-    traced: Traced, *, engine: str = "simulator", passes: str | None = None, path: str = "loop", **options: Any
+    traced: Traced,
+    *,
+    engine: str = "simulator",
+    passes: str | None = None,
+    path: str = "loop",
+    sdk: str = SDK,
+    strict: bool = False,
+    allow_io: bool = False,
+    **options: Any,
 ) -> Result:
     """Lower, check and run what `trace` gave. NKC006 for an unknown engine, path or option, NKC013 for the pipeline."""
     if engine not in ENGINES:
@@ -158,8 +173,9 @@ def execute(
     except msgspec.ValidationError as error:
         fail("NKC006", option="run", why=str(error), cause=error)
     module = lower(traced.module, path=path, passes=DEFAULT if passes is None else passes)
-    verify(module)
+    warnings = verify(module, sdk=sdk, strict=strict, allow_io=allow_io)
     execution = ENGINES[engine](module, traced.inputs, switches)
+    execution.report.warnings += warnings
     outputs: list[Any] = [None] * module.world.ranks
     inputs: list[Arrays] = [{} for _ in outputs]
     for index, program in enumerate(module.programs):

@@ -14,13 +14,16 @@ from nkicc.cli.app import invoke
 SUM = """
 import nki
 import nki.collectives as ncc
+import nki.isa as nisa
 import nki.language as nl
 
 
 @nki.jit
 def total(x, group):
-    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="y")
-    ncc.all_reduce(dsts=[y], srcs=[x], replica_group=group, op=nl.add)
+    own, all, y = [nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name=n) for n in ("own", "all", "y")]
+    nisa.dma_copy(dst=own, src=x)
+    ncc.all_reduce(dsts=[all], srcs=[own], replica_group=group, op=nl.add)
+    nisa.dma_copy(dst=y, src=all)
     return y
 """
 DATA = """

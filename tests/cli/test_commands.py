@@ -18,7 +18,7 @@ def test_run_shows_every_rank_and_its_error(cli: Cli, example: Path) -> None:
     assert done.code == 0, done.err
     header, *lines = done.out.splitlines()
     assert header.startswith("total: 3 ranks x 1 core, grid [1], trn2, simulator, ")
-    assert "1 instruction, 1 collective" in header
+    assert "3 instructions, 1 collective" in header
     shown = [line.split() for line in lines if line[:4].strip().isdigit()]
     assert [row[:4] for row in shown] == [[str(rank), "y", "float32", "3x4"] for rank in range(3)]
     assert {tuple(row[8:]) for row in shown} == {("0", "/", "0")}
@@ -90,7 +90,7 @@ def test_build_prints_what_the_builders_minted(cli: Cli, kernel: Path) -> None:
     assert done.code == 0, done.err
     assert done.out.startswith("module penguin  target=trn2  ranks=4  lnc=1\n")
     assert "AllReduceOp" in done.out
-    assert "; sums.py:10" in done.out
+    assert "; sums.py:12" in done.out
 
 
 def test_lower_prints_bir(cli: Cli, kernel: Path) -> None:
@@ -220,22 +220,22 @@ def test_inputs_and_golden_that_raise_are_named_with_their_line(cli: Cli, tmp_pa
     done = cli("run", file, *GIVEN)
     assert done.code == 1
     assert f"error[NKC017]: {function}(0, 4) raised KeyError: 0" in done.err
-    assert "raises.py:13" in done.err
+    assert "raises.py:16" in done.err
     assert "return {}[rank]" in done.err
 
 
 def test_findings_in_the_kernel_have_its_line(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "bad.py"
-    file.write_text(SUM.replace("nl.ndarray(x.shape", "nl.ndarray((5, 4)"))
+    file.write_text(SUM.replace("dsts=[all]", "dsts=[all.reshape((4, 3))]"))
     done = cli("run", file, *GIVEN)
     assert done.code == 1
     assert done.out == ""
     assert "error[NKC033]: " in done.err
-    assert "bad.py:10 in total" in done.err
-    assert "ncc.all_reduce(dsts=[y]" in done.err
+    assert "bad.py:12 in total" in done.err
+    assert "ncc.all_reduce(dsts=[all.reshape" in done.err
     as_json = cli("run", file, *GIVEN, "--json")
     assert as_json.code == 1
-    assert as_json.json()["error"]["line"] == 10
+    assert as_json.json()["error"]["line"] == 12
 
 
 def test_missing_and_unknown_arguments(cli: Cli, kernel: Path) -> None:

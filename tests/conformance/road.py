@@ -14,6 +14,7 @@ from nkicc.ir.program import Module
 from nkicc.ir.types import DType, Memory, Target, World
 from nkicc.lowering import lower
 from nkicc.simulator import simulate
+from nkicc.verify import verify
 
 #: Issues the collective under test: (codegen, sources, destinations).
 Issue = Callable[[NeuronCodegen, list[Tensor], list[Tensor]], object]
@@ -93,7 +94,7 @@ def _copy(cg: NeuronCodegen, dst: Tensor, src: Tensor, core: int, lnc: int, lane
 def run(module: Module, data: list[np.ndarray], *, passes: str | None = None, path: str = "loop") -> np.ndarray:
     """Lower and simulate; the output of every rank, shape (ranks, …). `data` has ranks leading."""
     lowered = lower(module, path=path) if passes is None else lower(module, path=path, passes=passes)
-    lowered.verify()
+    verify(lowered)
     program = lowered.programs[0]
     execution = simulate(lowered, [dict(zip(program.inputs, data, strict=True))])
     (out,) = execution.outputs[0]

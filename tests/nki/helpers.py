@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import nki.isa as nisa
+import nki.language as nl
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
@@ -38,3 +40,10 @@ def elements(view: ndarray) -> np.ndarray:
 def data(rank: int, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
     """Numbers that differ between ranks and elements: small integers, exact in every type of 16 bits and more."""
     return np.random.default_rng([rank, *shape]).integers(-60, 60, shape).astype(dtype)
+
+
+def returned(tensor: nl.ndarray) -> nl.ndarray:
+    """A copy to return: a collective does not write to what a kernel returns."""
+    out = nl.ndarray(tensor.shape, tensor.dtype, nl.shared_hbm)
+    nisa.dma_copy(out, tensor)
+    return out

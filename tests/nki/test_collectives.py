@@ -16,7 +16,7 @@ from nkicc import NkiccError
 from nkicc.ir import penguin
 from nkicc.nki.trace import tracing
 
-from .helpers import data, traced, tracer
+from .helpers import data, returned, traced, tracer
 
 GROUPS = {
     "all": [[0, 1, 2, 3, 4, 5]],
@@ -152,7 +152,7 @@ def test_all_to_all_v(lnc: int) -> None:
         nisa.dma_copy(source, x)
         nisa.dma_copy(table, plan)
         ncc.all_to_all_v([source], [target], ReplicaGroup([list(range(ranks))]), table)
-        return target, table
+        return returned(target), returned(table)
 
     result = nkicc.run(
         kernel, ranks=ranks, lnc=lnc, inputs=lambda rank: {"x": data(rank, (20,)), "plan": metadata(rank)}
@@ -235,7 +235,7 @@ def test_implicit_permute_reduce_sends_the_sum_of_two_tensors(lnc: int) -> None:
         nisa.register_store(who, ncc.collective_permute_implicit_current_processing_rank_id(1, group))
         out = nl.ndarray((1, 1), nl.uint32, nl.shared_hbm)
         nisa.dma_copy(out, who)
-        return tensors[2], out
+        return returned(tensors[2]), out
 
     outputs = run(kernel, (2, 4, 5), ReplicaGroup(GROUPS["all"]), lnc=lnc)
     for rank in range(RANKS):

@@ -15,7 +15,7 @@ from nkicc import NkiccError
 from nkicc.ir import penguin
 from nkicc.nki.trace import tracing
 
-from .helpers import data, tracer
+from .helpers import data, returned, tracer
 
 RANKS = 4
 
@@ -26,7 +26,7 @@ def run(issue: Any, src: tuple[int, ...], dst: tuple[int, ...]) -> list[np.ndarr
         b = nl.ndarray(dst, x.dtype, nl.shared_hbm, name="b")
         nisa.dma_copy(a, x)
         issue(a, b)
-        return b
+        return returned(b)
 
     return nkicc.run(kernel, ranks=RANKS, inputs=lambda rank: {"x": data(rank, src)}).outputs
 

@@ -16,7 +16,7 @@ from nkicc.ir.listing import listing
 from nkicc.ir.program import InstLoop, InstWhile, Module, walk
 from nkicc.lowering import DEFAULT, lower
 
-from .helpers import data, traced
+from .helpers import data, returned, traced
 
 RANKS = 4
 
@@ -153,7 +153,7 @@ def test_collectives_in_loops_of_equal_trip_counts() -> None:
             return register(count)
 
         nl.while_loop(nisa.register_alloc(1), body)
-        return a
+        return returned(a)
 
     for lnc in (1, 2):
         result = nkicc.run(kernel, ranks=RANKS, lnc=lnc, inputs=lambda rank: {"x": data(rank, (2, 3))})

@@ -17,7 +17,7 @@ from nkicc.ir import penguin
 from nkicc.ir.program import Module, walk
 from nkicc.nki.trace import tracing
 
-from .helpers import data, tracer
+from .helpers import data, returned, tracer
 
 lncs = pytest.mark.parametrize("lnc", [1, 2])
 SENTINEL = -7.0
@@ -40,7 +40,7 @@ def kernel_of(issue: Callable[..., Any], ranks: int, *, in_sbuf: bool = False) -
         issue([source], [target], ReplicaGroup(groups or [list(range(ranks))]), table)
         counts = nl.ndarray(plan.shape, plan.dtype, nl.shared_hbm)
         nisa.dma_copy(counts, table[0] if in_sbuf else table)
-        return target, counts
+        return returned(target), counts
 
     return kernel
 

@@ -60,13 +60,13 @@ def test_a_tile_nobody_has_touched() -> None:
 def test_what_is_filled_part_by_part_is_whole_in_the_end(body: tuple[Inst, ...]) -> None:
     execution = run(build(*body, double(A.full(), B.full()), STORE), x=DATA)
     assert np.array_equal(execution.outputs[0][0][..., :4], 2 * DATA[..., :4])
-    assert not execution.report.findings
+    assert not execution.report.warnings
 
 
 def test_a_view_of_the_filled_part_is_fine() -> None:
     target = AccessPattern("b", LEFT.pattern)
     body = (InstMemset(dst=B.full(), value=0.0), load(LEFT), double(LEFT, target), STORE)
-    assert not run(build(*body), x=DATA).report.findings
+    assert not run(build(*body), x=DATA).report.warnings
 
 
 def test_copies_carry_what_is_missing() -> None:
@@ -92,7 +92,7 @@ def test_a_result_that_keeps_fresh_memory_is_a_warning() -> None:
     part = AccessPattern("y", ((6, 4), (1, 4)))
     body = (load(LEFT), InstDMACopy(dst=part, srcs=(LEFT,)))
     execution = run(build(*body), x=DATA)
-    (found,) = execution.report.findings
+    (found,) = execution.report.warnings
     assert (found.code, found.severity.value, found.ranks) == ("NKC122", "warning", (0, 1))
     assert "8 element(s) of the result 'y'" in found.message
     assert np.isnan(execution.outputs[0][0][..., 4:]).all()
@@ -111,7 +111,7 @@ def test_what_a_rank_has_not_written_is_told_by_rank() -> None:
     )
     built = module(body, shared=(x, y), inputs=("x",), outputs=("y",), ranks=ranks)
     execution = run(built, x=np.arange(18, dtype=np.float32).reshape(3, 1, 6))
-    (found,) = execution.report.findings
+    (found,) = execution.report.warnings
     assert found.ranks == (0, 1, 2)
     assert "12 element(s)" in found.message
 

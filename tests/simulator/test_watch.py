@@ -87,6 +87,23 @@ def test_both_cores_may_write_the_same_bytes(same: bool) -> None:
             run(built, x=DATA, scratch=DATA + 1)
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_both_cores_may_fill_a_tensor_twice(same: bool) -> None:
+    """Kernels that know nothing of LNC run on both cores: each clears the result and fills it. In the end it holds what
+    either wrote last, so only different endings are a race."""
+    last = [X, X if same else SCRATCH]
+    bodies = [
+        (InstDMACopy(dst=Y.full(), srcs=(SCRATCH.full(),)), InstDMACopy(dst=Y.full(), srcs=(last[core].full(),)))
+        for core in (0, 1)
+    ]
+    built = module(*bodies, shared=(SCRATCH, X, Y), inputs=("x", "scratch"), outputs=("y",), ranks=2)
+    if same:
+        assert np.array_equal(run(built, x=DATA, scratch=DATA + 1).outputs[0][0], DATA)
+    else:
+        with pytest.raises(NkiccError, match="NKC120"):
+            run(built, x=DATA, scratch=DATA + 1)
+
+
 def test_a_core_may_read_what_both_have_written() -> None:
     bodies = [
         (

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
 from .options import (
+    AllowIo,
     File,
     Inputs,
     Json,
@@ -18,7 +19,9 @@ from .options import (
     RankCount,
     RingOrder,
     Schedule,
+    SdkRelease,
     Seed,
+    Strict,
     TargetName,
 )
 
@@ -33,6 +36,14 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 ENGINE = "simulator"
+
+
+class Checks(TypedDict):
+    """What `nkicc.verify.check` is told."""
+
+    sdk: str
+    strict: bool
+    allow_io: bool
 
 
 def run(
@@ -52,6 +63,9 @@ def run(
     ] = None,
     ring_order: RingOrder = None,
     schedule: Schedule = None,
+    sdk: SdkRelease = "2.33",
+    strict: Strict = False,
+    allow_io: AllowIo = False,
     no_golden: Annotated[bool, typer.Option("--no-golden", help="Do not compare with the file's golden().")] = False,
     json: Json = False,
     listing: Annotated[bool, typer.Option("--listing", help="Print the program that ran, too.")] = False,
@@ -74,17 +88,18 @@ def run(
     world, machine = job.world(source, ranks, lnc, target)
     golden = None
     options = {"ring_order": ring_order, "schedule": schedule}
+    checks: Checks = {"sdk": sdk, "strict": strict, "allow_io": allow_io}
     with job.progress("inputs") as stage:
         inputs = job.Arguments(source, input or (), world.ranks, seed, stage)
         if isinstance(source, KernelFile):
-            done = _run_kernel(source, world, machine, inputs, path, passes, options, stage)
+            done = _run_kernel(source, world, machine, inputs, path, passes, checks, options, stage)
             if source.golden is not None and not no_golden:
                 golden, notes = job.golden(source, world.ranks, inputs, stage)
                 done.notes += notes
         else:
             source.verify()
             module = job.lower(source, path, passes)
-            done = _run_module(Path(file).name, module, inputs, seed, options, stage)
+            done = _run_module(Path(file).name, module, inputs, seed, checks, options, stage)
         stage("comparing" if golden is not None else "summing up")
         rows, digest = outcome.rows(done, golden)
         if out is not None:
@@ -113,6 +128,7 @@ def _run_kernel(
     inputs: Arguments,
     path: str | None,
     passes: str | None,
+    checks: Checks,
     options: Mapping[str, int | None],
     stage: Stage,
 ) -> Outcome:
@@ -122,13 +138,19 @@ def _run_kernel(
 
     traced = session.trace(source.kernel, ranks=world.ranks, lnc=world.lnc, target=target, inputs=inputs)
     stage(f"running on {world.ranks} ranks")
-    result = session.execute(traced, engine=ENGINE, path=path or "loop", passes=passes, **options)
+    result = session.execute(traced, engine=ENGINE, path=path or "loop", passes=passes, **checks, **options)
     outputs = collect(result.program, [flatten(value) for value in result.outputs], result.inputs)
     return Outcome(source.name, result.program, outputs, result.report, [])
 
 
 def _run_module(
-    title: str, module: Module, inputs: Arguments, seed: int, options: Mapping[str, int | None], stage: Stage
+    title: str,
+    module: Module,
+    inputs: Arguments,
+    seed: int,
+    checks: Checks,
+    options: Mapping[str, int | None],
+    stage: Stage,
 ) -> Outcome:
     """Check and simulate a program read from JSON."""
     from nkicc.engines import Options
@@ -136,9 +158,10 @@ def _run_module(
 
     from . import execution
 
-    verify(module)
+    warnings = verify(module, **checks)
     arguments, notes = execution.arguments(module, inputs, seed)
     stage(f"running on {module.world.ranks} ranks")
     done = execution.simulate(title, module, arguments, Options(**options))  # type: ignore[arg-type]
     done.notes += notes
+    done.report.warnings += warnings
     return done

@@ -46,7 +46,7 @@ def print_table(outcome: Outcome, engine: str, rows: list[Row], digest: str) -> 
     for note in outcome.notes:
         print(f"note: {note}")
     for warning in outcome.report.warnings:
-        print(f"warning: {warning}")
+        print(f"warning: {warning.code}: {warning.message}" + (f" at {warning.loc}" if warning.loc else ""))
     for text in outcome.report.printed:
         print(text)
     if not rows:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import Struct, field
 
@@ -26,9 +27,9 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `low_precision_as_float32` keeps bfloat16, float16 and float8 tensors in float32 (a differential check). `races`
     reports accesses of the two cores of a rank to shared memory that nothing orders, `uninitialised` arithmetic on
-    memory that nobody has written and results that keep such memory. The others perturb what a correct
-    kernel must not depend on: `ring_order` seeds the order of each implicit ring, per group and channel, `schedule` the
-    order in which cores and programs advance.
+    memory that nobody has written and results that keep such memory. The others perturb what a correct kernel must not
+    depend on: `ring_order` seeds the order of each implicit ring, per group and channel, `schedule` the order in which
+    cores and programs advance.
     """
 
     low_precision_as_float32: bool = False
@@ -42,8 +43,8 @@ class Report(Struct, kw_only=True):
     """What a run did. `instructions` counts what each core of each program issued, collectives and barriers included,
     once for all ranks of the program; `collectives` counts the transfers, however many cores issue one. `readings`
     counts collectives under LNC=2 by reading: `both` cores on shared tensors, `lanes` (each core its own), `one` core
-    for its rank. `printed` is what the kernel printed while it ran, `findings`
-    are the warnings of the run-time checks."""
+    for its rank. `warnings` are rules of real machines that the program breaks, and what run-time checks saw without
+    ending the run. `printed` is what the kernel printed while it ran."""
 
     ranks: int
     lnc: int
@@ -52,13 +53,12 @@ class Report(Struct, kw_only=True):
     instructions: int = 0
     collectives: int = 0
     readings: dict[str, int] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Finding] = field(default_factory=list)
     printed: list[str] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__struct_fields__}
+        return msgspec.to_builtins(self)
 
 
 class Execution(Struct, kw_only=True):

@@ -396,6 +396,36 @@ CATALOGUE: dict[str, Entry] = {
         "Start with reduce_cmd.reset_reduce; instructions that only may accumulate leave it undefined when idle.",
         _ISA,
     ),
+    # --- found before a run --------------------------------------------------------------------------------------
+    "NKC140": Entry("Collective instruction cannot read/write IO tensors: {name!r} is a kernel {role}", "{fix}", _DOWN),
+    "NKC141": Entry(
+        "{inst}: HBM operand {name!r} has a name of nkicc's",
+        "Allocate it with name=...; the device compiler fails to place it otherwise (NCC_IBIR440).",
+        _DOWN,
+    ),
+    "NKC142": Entry(
+        "{inst} (pipe {pipe}) of {who} has no partner: {others} ends without one",
+        "Both cores of a rank issue each transfer between them, on the same pipe.",
+        _ISA,
+    ),
+    "NKC143": Entry(
+        "{who} waits at a core barrier that {others} never reaches",
+        "All cores of a barrier pass it equally often.",
+        _ISA,
+    ),
+    "NKC144": Entry(
+        "{inst}: expected rank(s) {expected}, arrived {arrived}: {others} ends after {less} operation(s), "
+        "this is number {number} of {who}",
+        "Every member of a group issues each of its collectives: no branch or loop around it may differ between ranks.",
+    ),
+    "NKC145": Entry(
+        "{inst} of rank {rank} waits for a {what} it, and rank {peer} ends without one",
+        "Each send needs one receive that names its rank, and each receive one send.",
+    ),
+    "NKC146": Entry(
+        "all wait for each other: {summary}",
+        "Issue the operations that wait for each other in one order on all cores and ranks.",
+    ),
     # --- found by comparing runs -------------------------------------------------------------------------------------
     "NKC180": Entry(
         "output {operand!r} depends on the {what}: it differs on rank(s) {where}, {why}",
@@ -506,6 +536,11 @@ CATALOGUE: dict[str, Entry] = {
         "Expected {expected_ccop_count} local collective operations, but found {actual_ccop_count} in core {core_id} "
         "subgraph(s).",
         "Both cores of a rank issue each local transfer.",
+        _DOWN,
+    ),
+    "LLC057": Entry(
+        "LNC-predicated global collective involving SB is not supported",
+        "core {core} issues {inst}, core {other} does not: issue it on both, each on a tile of its own, or use HBM.",
         _DOWN,
     ),
     "LLC060": Entry("Can't map sendrecv to GPSIMDSB2SB because peer IDs aren't a swap", "", _DOWN),

@@ -6,6 +6,7 @@ from enum import Enum
 
 from msgspec import Struct
 
+from .base import show_ranks
 from .errors import CATALOGUE, NkiccError, Related
 from .types import Loc
 
@@ -75,13 +76,14 @@ def finding(
     related: tuple[Related, ...] = (),
     **slots: object,
 ) -> Finding:
-    """The finding of a catalogue code; `slots` fill its message and hint."""
+    """The finding of a catalogue code; `slots`, `operand` and `ranks` (folded) fill its message and hint."""
     entry = CATALOGUE[code]
+    values = {"operand": operand, "ranks": show_ranks(ranks) if ranks else "", **slots}
     return Finding(
         code=code,
         severity=severity,
-        message=entry.message.format(operand=operand, **slots),
-        hint=entry.hint.format(operand=operand, **slots),
+        message=entry.message.format(**values).rstrip(),
+        hint=entry.hint.format(**values).rstrip(),
         source=entry.source,
         operand=operand,
         ranks=ranks,

@@ -405,7 +405,8 @@ class _Lowering:
         for core, op in enumerate(pair):
             src, dst = op.srcs[0], op.dsts[0]
             qos = _QOS[op.dma_qos] or None
-            out[core].append(InstDMACopy(dst=dst, srcs=(src,), dma_qos=qos, **_keep(op, f"{op.name}_seed")))
+            if dst != src:
+                out[core].append(InstDMACopy(dst=dst, srcs=(src,), dma_qos=qos, **_keep(op, f"{op.name}_seed")))
             mine = _slice(dst, dim, core, n)
             slices = [_slice(peer.srcs[0], dim, core, n) for peer in pair]
             parts = tuple([mine if c == core else self.remote(core, c, [], slices[c], op) for c in order])

@@ -44,11 +44,13 @@ def simulate(module: Module, inputs: Sequence[Mapping[str, np.ndarray]], options
     with np.errstate(all="ignore"), _one_blas_thread(module):
         sets = [RankSet(module, p, given, options, pool) for p, given in zip(module.programs, inputs, strict=True)]
         Scheduler(sets, report, options.schedule).run()
+        for ranks in sets:
+            ranks.cores_meet()
     report.printed = [text for s in sets for text in s.printed]
     report.seconds = time.perf_counter() - start
     results = [[View(s.shared[view.tensor], view, Lanes()) for view in s.program.outputs] for s in sets]
     if options.uninitialised:
-        report.findings += [found for views in results for view in views for found in _never_written(view)]
+        report.warnings += [found for views in results for view in views for found in _never_written(view)]
     outputs = [tuple(view.read() for view in views) for views in results]
     left = [{name: s.shared[name].tensor_value() for name in s.program.inputs} for s in sets]
     return Execution(outputs=outputs, inputs=left, report=report)

@@ -21,13 +21,13 @@ from nkicc.ir.bir import (
 )
 from nkicc.ir.errors import fail
 from nkicc.ir.program import InstLoop, Instruction, InstWhile
+from nkicc.ir.readings import Reading
 
 from . import unwritten
 from .collectives import compile_collective, fold
 from .machine import CoreState
 from .meetings import Arrival, Meetings, Offer, sources_of
 from .memory import AnyView, Buffer
-from .readings import Reading
 from .rules import RULES, Step
 from .streams import Block, Repeat, Run, Token, Wait, all_active, uniform_mask
 

@@ -191,14 +191,23 @@ class Meetings:
         lane = core.index if reading is Reading.lanes else -1
         self._arrived[id(core.set), lane] = arrival
         members = self._closure(arrival.set, arrival.inst)
-        present = [self._arrived[id(s), lane] for s in members if (id(s), lane) in self._arrived]
-        for other in present:
-            self._same_operation(arrival, other)
+        present = [other for s in members if (other := self._partner(arrival, s, lane)) is not None]
         if len(present) == len(members):
             for s in members:
                 del self._arrived[id(s), lane]
             self._execute(present)
         return token
+
+    def _partner(self, arrival: Arrival, ranks: RankSet, lane: int) -> Arrival | None:
+        """The arrival of a rank set at the same operation, if it is there. One that waits elsewhere may come later,
+        unless it waits for `arrival` in turn: then the two will never meet (NKC101)."""
+        other = self._arrived.get((id(ranks), lane))
+        if other is None:
+            return None
+        if other.number != arrival.number and arrival.set not in self._closure(ranks, other.inst):
+            return None
+        self._same_operation(arrival, other)
+        return other
 
     def _closure(self, start: RankSet, inst: InstCollectiveCompute) -> list[RankSet]:
         """All rank sets that must take part because they share a group (or a pair), in the order of the run."""

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from nkicc.engines import Report
+from nkicc.ir.readings import readings
 
 from .compiler import Compiler
 from .deadlock import report as report_deadlock
 from .machine import RankSet
 from .meetings import Meetings
-from .readings import readings
 from .streams import Stream
 
 __all__ = ["Scheduler"]

@@ -1,8 +1,9 @@
 """Races between the two cores of a rank.
 
 Accesses to memory that both cores see are ordered by program order on each core and by the places where the cores meet.
-Between two meetings an access of one core and a write of the other to the same element race, unless the write changes
-nothing: public kernels let both cores compute the same bytes, and then no order can matter.
+Between two meetings an access of one core and a write of the other to the same element race, unless no order can
+matter: public kernels let both cores compute the same bytes, so a write that changes nothing is none, nor are the
+writes of two cores that leave the same content in the end.
 
 Only what meets in one tensor between two meetings costs more than a list entry. Offsets that differ between ranks are
 not followed: a race through them is missed, never invented.
@@ -86,9 +87,14 @@ class Watch:
         self._epoch = 0
         self._count = 0
         self._start = 0
+        #: Elements that both cores have written: what one left must be there when they meet.
+        self._open: list[Step] = []
 
     def meet(self) -> None:
-        """Both cores have met: what came before is ordered with what comes after."""
+        """Both cores have met, or the run is over: what came before is ordered with what comes after."""
+        for check in self._open:
+            check()
+        self._open.clear()
         self._epoch += 1
         self._start = self._count
 
@@ -115,34 +121,40 @@ class Watch:
             theirs, mine = shadow.mark(other), shadow.mark(core)
             writes = region(theirs[1])
             if writes is not None:
-                racing = writes > self._start
                 own = region(mine[1])
                 assert own is not None
+                # What this core has written itself since they met, it reads as it wrote it.
+                racing = (writes > self._start) & (own <= self._start)
                 if write:
-                    reads = region(theirs[0])
-                    assert reads is not None
-                    racing = racing | (reads > self._start)
-                else:
-                    # What this core has written itself since they met, it reads as it wrote it.
-                    racing = racing & (own <= self._start)
-                if racing.any():
-                    numbers = np.maximum(writes, region(theirs[0])) if write else writes  # type: ignore[type-var]
-                    first = self._find(shadow, other, int(numbers[racing].max()))
-                    if not write:
-                        self._race(core, inst, first, view, "reads")
-                    suspect = self._changes(core, inst, first, view, racing)
+                    suspect = self._write(core, inst, view, region(theirs[0]), writes, racing, shadow)
+                elif racing.any():
+                    self._race(core, inst, self._find(shadow, other, int(writes[racing].max())), view, "reads")
         self._count += 1
         shadow.log[core].append(_Access(inst, self._count, region, write))
         return suspect
 
-    def _changes(self, core: int, inst: Inst, first: _Access, view: AnyView, racing: Array) -> Step:
+    def _write(
+        self, core: int, inst: Inst, view: AnyView, reads: Array | None, writes: Array, racing: Array, shadow: _Shadow
+    ) -> Step | None:
+        """A write to what the other core has read must not change it; what the other core has written must be there
+        when they meet."""
+        assert reads is not None
+        read = reads > self._start
+        if racing.any() and not isinstance(view, DynamicView):
+            first = self._find(shadow, 1 - core, int(writes[racing].max()))
+            self._open.append(self._unchanged(core, inst, first, view, racing.copy()))
+        if read.any():
+            return self._unchanged(core, inst, self._find(shadow, 1 - core, int(reads[read].max())), view, read.copy())
+        return None
+
+    def _unchanged(self, core: int, inst: Inst, first: _Access, view: AnyView, where: Array) -> Step:
+        """What raises the race if the content at `where` is not, when it is called, what it is now."""
         before = view.read().copy()
 
         def check() -> None:
-            after = view.read()
             bits = f"u{before.dtype.itemsize}"
-            old, new = np.broadcast_arrays(before.view(bits), np.ascontiguousarray(after).view(bits))
-            if (old[:, racing] != new[:, racing]).any():
+            old, new = np.broadcast_arrays(before.view(bits), np.ascontiguousarray(view.read()).view(bits))
+            if (old[:, where] != new[:, where]).any():
                 self._race(core, inst, first, view, "writes")
 
         return check

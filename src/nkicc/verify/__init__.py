@@ -1,24 +1,92 @@
-"""Whole-program checks, one module per kind of fault."""
+"""Whole-program checks, one module per kind of fault. Nothing is executed.
+
+`check` collects what is wrong with a program as findings; `verify` raises the first error and is what a run does first.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from msgspec.structs import replace
 
 from nkicc.ir.errors import NkiccError
-from nkicc.ir.findings import Finding
-from nkicc.ir.program import Module
+from nkicc.ir.findings import Finding, Severity
+from nkicc.ir.program import Level, Module
+from nkicc.ir.readings import readings
 
 from .capacity import check_capacity
+from .cores import check_lanes
+from .meetings import check_meetings
+from .operands import check_io_operands, check_names
+from .streams import streams_of
 
-__all__ = ["check", "check_capacity", "verify"]
+__all__ = ["SDK", "check", "check_capacity", "verify"]
+
+#: The newest release whose rules are known.
+SDK = "2.33"
 
 
-def verify(module: Module) -> None:
-    """Structure, every instruction by itself, and the capacity of the on-chip memories. Raises NkiccError."""
-    module.verify()
-    check_capacity(module)
+def verify(module: Module, *, sdk: str = SDK, strict: bool = False, allow_io: bool = False) -> list[Finding]:
+    """The warnings of `check`. Raises its first error as NkiccError."""
+    findings = check(module, sdk=sdk, strict=strict, allow_io=allow_io)
+    for found in findings:
+        if found.severity is Severity.error:
+            raise found.to_error()
+    return findings
 
 
-def check(module: Module, *, sdk: str = "2.33", strict: bool = False, allow_io: bool = False) -> list[Finding]:
-    """What `verify` refuses, as findings."""
+def check(module: Module, *, sdk: str = SDK, strict: bool = False, allow_io: bool = False) -> list[Finding]:
+    """Everything that is wrong with a module, in the order of the checks; a line and a code are reported once.
+
+    A malformed program or an instruction that is wrong by itself is one finding and ends the checks. What follows needs
+    the bir level: operands, the cores of a rank, meetings of all streams. `allow_io` permits kernel inputs and outputs
+    as operands of collectives; `strict` makes warnings errors.
+    """
     try:
-        verify(module)
+        module.verify()
     except NkiccError as error:
         return [Finding.of(error)]
-    return []
+    findings: list[Finding] = []
+    try:
+        check_capacity(module)
+    except NkiccError as error:
+        findings.append(Finding.of(error))
+    if module.level is Level.bir:
+        findings += _whole_program(module, allow_io)
+    merged = _merge(findings)
+    return [replace(f, severity=Severity.error) for f in merged] if strict else merged
+
+
+def _whole_program(module: Module, allow_io: bool) -> list[Finding]:
+    streams = streams_of(module)
+    findings: list[Finding] = []
+    for stream in streams:
+        if not allow_io:
+            findings += check_io_operands(stream)
+        findings += check_names(stream)
+    understood = []
+    for program, cores in zip(module.programs, groupby(streams, lambda s: s.index), strict=True):
+        findings += check_lanes(list(cores[1]))
+        try:
+            understood += readings(program)
+        except NkiccError as error:
+            findings.append(Finding.of(error))
+    if len(understood) == len(streams):
+        findings += check_meetings(streams, understood)
+    return findings
+
+
+def _merge(findings: list[Finding]) -> list[Finding]:
+    """One finding per code, line and operand, with the ranks and cores of all."""
+    merged: dict[tuple[object, ...], Finding] = {}
+    for found in findings:
+        key = (found.code, found.loc or found.message, found.operand)
+        known = merged.get(key)
+        if known is not None and (known.ranks, known.cores) != (found.ranks, found.cores):
+            known = replace(
+                known,
+                ranks=tuple(sorted({*known.ranks, *found.ranks})),
+                cores=tuple(sorted({*known.cores, *found.cores})),
+            )
+        merged[key] = known if known is not None else found
+    return list(merged.values())

@@ -14,9 +14,9 @@ from enum import Enum
 
 from msgspec import structs
 
-from nkicc.ir.bir import InstCollectiveCompute
-from nkicc.ir.errors import fail
-from nkicc.ir.program import Program, walk
+from .bir import InstCollectiveCompute
+from .errors import fail
+from .program import Program, walk
 
 __all__ = ["Reading", "meaning", "readings"]
 

@@ -1,0 +1,1 @@
+"""Random legal programs with reference results, and the same with one fault."""
