@@ -11,11 +11,11 @@ from nkicc.engines import Report
 from nkicc.ir.base import Inst, show_ranks
 from nkicc.ir.bir import InstCollectiveCompute, InstCollectiveRecv, InstCollectiveSend, InstCoreBarrier
 from nkicc.ir.errors import fail
+from nkicc.ir.readings import Reading, meaning
 
 from .collectives import Transfer, compile_collective
 from .machine import CoreState, RankSet
 from .memory import AnyView
-from .readings import Reading, meaning
 from .streams import Token, all_active
 from .unwritten import stored
 
