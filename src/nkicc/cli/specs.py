@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import re
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -14,6 +16,7 @@ from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
+from nkicc.ir.access import MAX_TENSOR_BYTES
 from nkicc.ir.errors import fail
 from nkicc.ir.types import DType
 from nkicc.nki import Kernel
@@ -28,6 +31,18 @@ Value = Callable[[int], Any]
 #: Annotations that a value of the command line is held against.
 CHECKED = frozenset({int, float, bool, str, NoneType, ndarray, ReplicaGroup})
 
+#: What NumPy raises for a damaged file.
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    MemoryError,
+    RuntimeError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 _GENERATED = re.compile(r"(\w+)\[([\d, ]*)\](@same)?")
 
 
@@ -130,6 +145,8 @@ def _generated(name: str, seed: int, dtype: str, extents: str, same: str | None)
         shape = tuple(int(extent) for extent in extents.split(","))
     except ValueError:
         fail("NKC006", option="--input", why=f"{name}: [{extents}] is no shape, such as [128,512]")
+    if min(shape) < 1 or math.prod(shape) * element.size > MAX_TENSOR_BYTES:
+        fail("NKC006", option="--input", why=f"{name}: {dtype}[{extents}] is no size of a tensor")
     if same:
         value = cache(lambda: random_array(element, shape, name, seed, None))
         return lambda rank: value()
@@ -147,11 +164,16 @@ def _read(spec: str) -> np.ndarray:
     file, _, key = spec.partition(".npz:")
     path = f"{file}.npz" if key else spec
     try:
-        if not key:
-            return np.load(path, allow_pickle=False)
-        with np.load(path, allow_pickle=False) as archive:
-            return archive[key]
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            if not key:
+                return found
+            fail("NKC001", file=path, why="it is a single array")
+        with found:
+            if key:
+                return found[key]
+        fail("NKC001", file=path, why="it is an archive of arrays")
     except KeyError as error:
         fail("NKC001", file=path, why=f"it has no array {key!r}", cause=error)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except _UNREADABLE as error:
         fail("NKC001", file=path, why=getattr(error, "strerror", None) or str(error), cause=error)
