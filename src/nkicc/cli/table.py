@@ -45,8 +45,9 @@ def print_table(outcome: Outcome, engine: str, rows: list[Row], digest: str) -> 
     print(_header(outcome, engine))
     for note in outcome.notes:
         print(f"note: {note}")
-    for warning in outcome.report.warnings:
-        print(f"warning: {warning.code}: {warning.message}" + (f" at {warning.loc}" if warning.loc else ""))
+    if outcome.report.warnings:
+        codes = ", ".join(sorted({warning.code for warning in outcome.report.warnings}))
+        print(f"{_count(len(outcome.report.warnings), 'warning')} ({codes}): `nkicc check` shows them")
     for text in outcome.report.printed:
         print(text)
     if not rows:

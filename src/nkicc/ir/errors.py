@@ -421,6 +421,90 @@ CATALOGUE: dict[str, Entry] = {
         "all wait for each other: {summary}",
         "Issue the operations that wait for each other in one order on all cores and ranks.",
     ),
+    # --- rules of machines and releases ---------------------------------------------------------------------------
+    "NKC150": Entry(
+        "{inst}: a group of {size} ranks",
+        "Machines take groups of 1, 2, 4, 8, 16 or a multiple of 32 ranks.",
+        "public kernel library, its test harness (Unsupported collective_ranks)",
+    ),
+    "NKC151": Entry(
+        "{inst}: rank(s) {ranks} are alone in their group",
+        "A group of one member compiles but is refused when it is loaded; leave the collective out.",
+        "reports of users",
+    ),
+    "NKC152": Entry(
+        "{inst}: the ranks of group {group} are not consecutive",
+        "A strided group may be out of reach on this topology: prefer consecutive ranks, or try it on the machine.",
+        "reports of users",
+    ),
+    "NKC153": Entry(
+        "{inst}: {count} channels, the limit is {limit}",
+        "There are 2 channels, and 4 if each group covers whole nodes of {node} ranks.",
+        _API,
+    ),
+    "NKC154": Entry(
+        "{inst}: a group of {size} ranks exchanges, the smallest is {least} with LNC={lnc}",
+        "All-to-all needs groups of at least 4 ranks with LNC=2 and 8 with LNC=1.",
+        "public kernel library, its tests of collectives",
+    ),
+    "NKC155": Entry(
+        "{inst}: LNC={lnc}, groups of {sizes} ranks",
+        "all_gather_v needs LNC=2 and groups of the 4 ranks of a chip.",
+        _API,
+    ),
+    "NKC156": Entry(
+        "{inst}: group {group} with LNC={lnc}",
+        "all_to_all_v on trn3 needs LNC=2 and groups of consecutive ranks that hold all 4 of each of several chips; a "
+        "rank is left out by counts of zero.",
+        _API,
+    ),
+    "NKC157": Entry(
+        "{inst}: group {group} is not made of the ranks of one index on different nodes of {node} ranks",
+        "Up to 2.32 all_to_all_v spans nodes, one rank of each; from 2.33 only with has_rdispls.",
+        _API,
+    ),
+    "NKC158": Entry(
+        "{inst}: rank(s) {ends} only send or only receive",
+        "Permutes must be made of closed cycles: every source is also a target.",
+        "NKI documentation, collective communication",
+    ),
+    "NKC159": Entry(
+        "this is replica group {limit} + 1 of the program",
+        "A program has at most 12 different replica groups, from release 2.32 on 16.",
+        "Neuron runtime release notes",
+    ),
+    "NKC160": Entry(
+        "{inst}: rank(s) {ranks} are nobody's target",
+        "Their {dst!r} keeps what it held. Add pairs if it should not.",
+        _API,
+    ),
+    "NKC161": Entry(
+        "{inst} reduces {dtype}",
+        "The collective engine computes in float32, exact up to 2^24, and the graph compiler refuses such integers "
+        "({original}).",
+        "Neuron error codes",
+    ),
+    "NKC162": Entry(
+        "{inst}: collective_dim 1 on {memory} operands",
+        "Dimension 1 is for all_gather on SBUF; all else takes 0.",
+        _API,
+    ),
+    "NKC163": Entry(
+        "{inst}: {name!r} is in private_hbm",
+        "Before release 2.33 operands in HBM are tensors in shared_hbm.",
+        "public kernel library, its tests of collectives",
+    ),
+    "NKC164": Entry("{inst}: {operand} are in {regions}", "All of a list are in one of the two.", _API),
+    "NKC165": Entry(
+        "{inst}: {name!r} is in shared_hbm with LNC=1",
+        "From release 2.33 on sources are in private_hbm, and destinations too unless NKI_LNC1_SHARED_HBM=1 is set.",
+        _API,
+    ),
+    "NKC166": Entry(
+        "{inst} on SBUF operands with LNC={lnc}",
+        "SBUF operands need release 2.24, with LNC=2 release 2.25.",
+        "Neuron runtime release notes",
+    ),
     # --- found by comparing runs -------------------------------------------------------------------------------------
     "NKC180": Entry(
         "output {operand!r} depends on the {what}: it differs on rank(s) {where}, {why}",
@@ -444,12 +528,22 @@ CATALOGUE: dict[str, Entry] = {
     "BIR027": Entry("Output dtype must match input", "", _DOWN),
     "BIR026": Entry("Number of input arguments must be the same as recvFomRank size", "", _DOWN),
     "BIR066": Entry("{kind} CollectiveCompute does not support {op} in instruction {name}", "", _DOWN),
+    "BIR075": Entry(
+        "Collective compute instructions are not allowed in DoWhile loops",
+        "Use a loop whose trip count is known: nl.fori_loop or nl.sequential_range.",
+        _DOWN,
+    ),
     "BIR113": Entry("SB CollectiveKind {kind} requires non-empty replica groups", "", _DOWN),
     "BIR428": Entry("SB CC is only supported on trn2+.", "Use HBM operands or target trn2.", _DOWN),
     "BIR436": Entry(
         "Fine grained InstCollectiveCompute cannot enter as coalesced, this is an internal feature, "
         "violation: {name}, {kind}.",
         "",
+        _DOWN,
+    ),
+    "BIR457": Entry(
+        "GPSIMDSB2SB tensors must have partition dimension that's a multiple of 16",
+        "The rule was lifted in release 2.30 (NKI 0.4.0).",
         _DOWN,
     ),
     "BIR530": Entry(

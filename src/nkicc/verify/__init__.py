@@ -19,11 +19,9 @@ from .cores import check_lanes
 from .meetings import check_meetings
 from .operands import check_io_operands, check_names
 from .streams import streams_of
+from .targets import SDK, check_targets, release
 
 __all__ = ["SDK", "check", "check_capacity", "verify"]
-
-#: The newest release whose rules are known.
-SDK = "2.33"
 
 
 def verify(module: Module, *, sdk: str = SDK, strict: bool = False, allow_io: bool = False) -> list[Finding]:
@@ -39,9 +37,11 @@ def check(module: Module, *, sdk: str = SDK, strict: bool = False, allow_io: boo
     """Everything that is wrong with a module, in the order of the checks; a line and a code are reported once.
 
     A malformed program or an instruction that is wrong by itself is one finding and ends the checks. What follows needs
-    the bir level: operands, the cores of a rank, meetings of all streams. `allow_io` permits kernel inputs and outputs
-    as operands of collectives; `strict` makes warnings errors.
+    the bir level: operands, rules of the target, the cores of a rank, meetings of all streams. `sdk` is the release
+    whose limits are warned of (NKC006 if it is none), `strict` makes warnings errors, `allow_io` permits kernel inputs
+    and outputs as operands of collectives.
     """
+    rules = release(sdk)
     try:
         module.verify()
     except NkiccError as error:
@@ -52,18 +52,19 @@ def check(module: Module, *, sdk: str = SDK, strict: bool = False, allow_io: boo
     except NkiccError as error:
         findings.append(Finding.of(error))
     if module.level is Level.bir:
-        findings += _whole_program(module, allow_io)
+        findings += _whole_program(module, rules, allow_io)
     merged = _merge(findings)
     return [replace(f, severity=Severity.error) for f in merged] if strict else merged
 
 
-def _whole_program(module: Module, allow_io: bool) -> list[Finding]:
+def _whole_program(module: Module, sdk: tuple[int, int], allow_io: bool) -> list[Finding]:
     streams = streams_of(module)
     findings: list[Finding] = []
     for stream in streams:
         if not allow_io:
             findings += check_io_operands(stream)
         findings += check_names(stream)
+        findings += check_targets(stream, sdk)
     understood = []
     for program, cores in zip(module.programs, groupby(streams, lambda s: s.index), strict=True):
         findings += check_lanes(list(cores[1]))
