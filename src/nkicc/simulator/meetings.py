@@ -133,6 +133,7 @@ class Meetings:
                 self._cores[key] = arrival
                 return token
             first.twin = arrival
+            core.set.cores_meet()
             arrival = first
         arrival.tokens.append(token)
         self.count(reading)
