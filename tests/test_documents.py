@@ -64,7 +64,7 @@ def test_the_readmes_commands_run_on_its_kernel(
         np.save(tmp_path / f"grad_{rank}.npy", np.full((128, 512), rank, np.float32))
     monkeypatch.chdir(tmp_path)
     commands = re.findall(r"^nkicc .*", README, re.M)
-    assert len(commands) == 7
+    assert len(commands) == 8
     for command in commands:
         assert invoke(shlex.split(command, comments=True)[1:]) == 0, capsys.readouterr().err
     out = capsys.readouterr().out
@@ -97,7 +97,9 @@ def test_the_table_of_ops_is_complete() -> None:
         assert CollectiveKind(name).number == int(number)
 
 
-@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/decisions.md", "docs/ops.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/decisions.md", "docs/ops.md", "docs/checks.md"]
+)
 def test_files_and_passes_that_documents_name_exist(name: str) -> None:
     text = (ROOT / name).read_text()
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
