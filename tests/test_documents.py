@@ -73,6 +73,15 @@ def test_the_readmes_commands_run_on_its_kernel(
         np.testing.assert_array_equal(saved["rank3/result"], 6)
 
 
+def test_the_readmes_findings_are_real(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kernel.py").write_text(code_block("@nki.jit").replace("srcs=[local]", "srcs=[grad]"))
+    monkeypatch.chdir(tmp_path)
+    assert invoke(["check", "kernel.py", "--lnc", "2"]) == 1
+    assert shown(capsys.readouterr().out) in README
+
+
 def test_the_readmes_call_from_python_runs(tmp_path: Path) -> None:
     (tmp_path / "kernel.py").write_text(code_block("@nki.jit"))
     (tmp_path / "main.py").write_text(code_block("nkicc.run(") + "\nprint(result.outputs[3][0, 0], result)\n")
