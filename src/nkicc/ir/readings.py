@@ -46,7 +46,7 @@ def readings(program: Program) -> list[list[Reading]]:
         [k for k, inst in enumerate(insts) if all(ap.tensor in shared for ap in inst.dsts)] for insts in issued
     ]
     left, right = ([meaning(issued[core][k]) for k in on_shared[core]] for core in (0, 1))
-    for tag, a0, a1, b0, b1 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+    for tag, a0, a1, b0, b1 in _opcodes(left, right):
         if tag == "equal":
             reading = Reading.both
         elif tag in ("delete", "insert"):
@@ -59,6 +59,16 @@ def readings(program: Program) -> list[list[Reading]]:
                 found[core][k] = reading
     _no_reordering(issued, on_shared, found)
     return found
+
+
+def _opcodes(
+    left: Sequence[InstCollectiveCompute], right: Sequence[InstCollectiveCompute]
+) -> list[tuple[str, int, int, int, int]]:
+    """How the two sequences differ, as difflib tells it; what they begin with in common is not searched."""
+    common = next((k for k, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+    rest = SequenceMatcher(None, left[common:], right[common:], autojunk=False).get_opcodes()
+    shifted = [(tag, *(at + common for at in spans)) for tag, *spans in rest]
+    return [("equal", 0, common, 0, common), *shifted]  # type: ignore[list-item]
 
 
 def meaning(inst: InstCollectiveCompute) -> InstCollectiveCompute:
