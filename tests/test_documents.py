@@ -64,13 +64,22 @@ def test_the_readmes_commands_run_on_its_kernel(
         np.save(tmp_path / f"grad_{rank}.npy", np.full((128, 512), rank, np.float32))
     monkeypatch.chdir(tmp_path)
     commands = re.findall(r"^nkicc .*", README, re.M)
-    assert len(commands) == 7
+    assert len(commands) == 8
     for command in commands:
         assert invoke(shlex.split(command, comments=True)[1:]) == 0, capsys.readouterr().err
     out = capsys.readouterr().out
     assert "all_reduce: 8 ranks x 2 cores" in out
     with np.load("results.npz") as saved:
         np.testing.assert_array_equal(saved["rank3/result"], 6)
+
+
+def test_the_readmes_findings_are_real(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kernel.py").write_text(code_block("@nki.jit").replace("srcs=[local]", "srcs=[grad]"))
+    monkeypatch.chdir(tmp_path)
+    assert invoke(["check", "kernel.py", "--lnc", "2"]) == 1
+    assert shown(capsys.readouterr().out) in README
 
 
 def test_the_readmes_call_from_python_runs(tmp_path: Path) -> None:

@@ -56,8 +56,9 @@ def findings(module: Module) -> list[Any]:
     return [finding for finding in check(module) if finding.severity is Severity.error]
 
 
-def execute(module: Module, plan: Plan, **options: Any) -> list[Array]:
-    """Run a bir module on the arguments of a plan; what every rank returns, ranks leading."""
+def execute(module: Module, plan: Plan, **options: Any) -> tuple[str, list[Array]]:
+    """Run a bir module on the arguments of a plan: the code of the first warning, or none, and what every rank returns,
+    ranks leading."""
     given = {f"arg.{name}": value for name, value in plan.inputs().items()}
     ranks = [list(program.ranks or range(module.world.ranks)) for program in module.programs]
     inputs = [
@@ -72,7 +73,7 @@ def execute(module: Module, plan: Plan, **options: Any) -> list[Array]:
         for rows, part in zip(ranks, parts, strict=True):
             whole[rows] = part
         results.append(whole)
-    return results
+    return next((warning.code for warning in execution.report.warnings), ""), results
 
 
 def wrong(got: list[Array], want: list[Array]) -> str:
@@ -88,12 +89,12 @@ def wrong(got: list[Array], want: list[Array]) -> str:
 
 
 def found(module: Module, plan: Plan, *, passes: str = DEFAULT, **options: Any) -> tuple[str, list[Array]]:
-    """The code of the first error, or none and the results."""
+    """The code of the first error, or of what a run warns of, or none; and the results."""
     try:
         lowered = lower(module, passes=passes)
         static = findings(lowered)
         if static:
             return static[0].code, []
-        return "", execute(lowered, plan, **options)
+        return execute(lowered, plan, **options)
     except NkiccError as error:
         return error.code, []

@@ -95,7 +95,7 @@ class Examination:
     def run(self) -> None:
         """One run as it is."""
         self._outcome = self._simulate(Perturbation())
-        self._findings += [found for found in self._outcome.report.warnings if isinstance(found, Finding)]
+        self._findings += self._outcome.report.warnings
         self.done.append("one run")
 
     def compare(self, inputs: Arguments, stage: Stage) -> None:

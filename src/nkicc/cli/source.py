@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -22,6 +23,9 @@ from nkicc.ir.types import Loc
 from nkicc.nki import Kernel
 
 __all__ = ["KernelFile", "load", "users_code"]
+
+#: Bytes of the largest program that is read, some million instructions.
+LARGEST = 1 << 29
 
 
 class KernelFile(Struct, frozen=True):
@@ -52,9 +56,14 @@ def load(spec: str) -> KernelFile | Module:
     file, _, kernel = spec.rpartition(":") if ":" in spec and not Path(spec).exists() else (spec, "", "")
     path = Path(file)
     try:
-        data = path.read_bytes()
+        with path.open("rb") as stream:
+            # A pipe tells its size only when it has been read.
+            size = os.fstat(stream.fileno()).st_size
+            data = stream.read(LARGEST + 1) if size <= LARGEST else b""
     except (OSError, ValueError) as error:
         fail("NKC001", file=file, why=getattr(error, "strerror", None) or str(error), cause=error)
+    if max(size, len(data)) > LARGEST:
+        fail("NKC001", file=file, why=f"it is larger than {LARGEST >> 20} MiB")
     if path.suffix == ".py":
         return _kernel_file(_import(path.resolve()), file, kernel)
     if kernel:

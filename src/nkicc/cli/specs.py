@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -19,6 +18,8 @@ from nkicc.ir.types import DType
 from nkicc.nki import Kernel
 from nkicc.nki.collectives import ReplicaGroup
 from nkicc.nki.tensor import ndarray
+
+from . import arrays
 
 __all__ = ["annotated", "check", "parse", "random_array"]
 
@@ -138,20 +139,6 @@ def _generated(name: str, seed: int, dtype: str, extents: str, same: str | None)
 
 def _file(pattern: str) -> Value:
     if "{rank}" in pattern:
-        return lambda rank: _read(pattern.replace("{rank}", str(rank)))
-    value = cache(lambda: _read(pattern))
+        return lambda rank: arrays.read(pattern.replace("{rank}", str(rank)))
+    value = cache(lambda: arrays.read(pattern))
     return lambda rank: value()
-
-
-def _read(spec: str) -> np.ndarray:
-    file, _, key = spec.partition(".npz:")
-    path = f"{file}.npz" if key else spec
-    try:
-        if not key:
-            return np.load(path, allow_pickle=False)
-        with np.load(path, allow_pickle=False) as archive:
-            return archive[key]
-    except KeyError as error:
-        fail("NKC001", file=path, why=f"it has no array {key!r}", cause=error)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        fail("NKC001", file=path, why=getattr(error, "strerror", None) or str(error), cause=error)

@@ -18,6 +18,10 @@ from .types import DType, Loc
 __all__ = ["CATALOGUE", "Entry", "NkiccError", "Related", "fail"]
 
 
+#: Lists of ranks and groups may be long; this much of a sentence is shown.
+_LONGEST = 1000
+
+
 class Entry(Struct, frozen=True):
     """One code: the message (a format string), what to do, and where the rule comes from."""
 
@@ -138,9 +142,10 @@ def fail(
     """Raise the NkiccError of a catalogue code; `slots`, `operand`, `rank` and `core` fill its message and hint."""
     entry = CATALOGUE[code]
     values = {"operand": operand, "rank": rank, "core": core, **slots}
+    message = entry.message.format(**values).rstrip()
     error = NkiccError(
         code,
-        entry.message.format(**values).rstrip(),
+        message if len(message) <= _LONGEST else f"{message[:_LONGEST]} …",
         hint=entry.hint.format(**values).rstrip() if hint is None else hint,
         operand=operand,
         rank=rank,

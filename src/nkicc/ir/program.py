@@ -6,6 +6,7 @@ loop holds its body. Both levels share this shape; `Module.level` says which ins
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Union, get_args
@@ -138,7 +139,12 @@ class Module(Struct, frozen=True, omit_defaults=False, forbid_unknown_fields=Tru
         """Read what `to_json` wrote. NKC002 with the place of the fault on anything else."""
         try:
             module = _DECODER.decode(text)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            # Of two equal keys msgspec would take the last, and nobody would know.
+            json.loads(text, object_pairs_hook=_unique)
+            # Half a character (a lone surrogate) can be decoded, but never be printed.
+            if "\\u" in text if isinstance(text, str) else b"\\u" in text:
+                msgspec.json.encode(module)
+        except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError) as error:
             fail("NKC002", file=file, why=str(error), cause=error)
         if module.version != VERSION:
             fail("NKC002", file=file, why=f"schema version {module.version}, this nkicc reads {VERSION}")
@@ -146,6 +152,13 @@ class Module(Struct, frozen=True, omit_defaults=False, forbid_unknown_fields=Tru
 
 
 _DECODER = msgspec.json.Decoder(Module)
+
+
+def _unique(pairs: list[tuple[str, object]]) -> None:
+    """Refuse a JSON object that has a key twice."""
+    names = [name for name, _ in pairs]
+    if len(set(names)) != len(names):
+        raise ValueError(f"an object has the key {next(n for n in names if names.count(n) > 1)!r} twice")
 
 
 def walk(body: Iterable[Instruction]) -> Iterator[Instruction]:

@@ -10,7 +10,6 @@ import numpy as np
 from nkicc.ir.access import AccessPattern
 from nkicc.ir.base import Inst
 from nkicc.ir.bir import (
-    REDUCING_KINDS,
     CollectiveKind,
     InstCollectiveCompute,
     InstCollectiveRecv,
@@ -25,8 +24,9 @@ from nkicc.ir.readings import Reading
 
 from . import unwritten
 from .collectives import compile_collective, fold
+from .exchange import Arrival, perform
 from .machine import CoreState
-from .meetings import Arrival, Meetings, Offer, sources_of
+from .meetings import Meetings, Offer
 from .memory import AnyView, Buffer
 from .rules import RULES, Step
 from .streams import Block, Repeat, Run, Token, Wait, all_active, uniform_mask
@@ -159,9 +159,8 @@ class Compiler:
         if not ranks.uninitialised and ranks.watch is None:
             return step
         reads, writes = self._views(inst, inst.reads()), self._views(inst, inst.writes())
-        if ranks.uninitialised:
-            moves = isinstance(inst, InstCollectiveCompute) and inst.kind not in REDUCING_KINDS
-            step = unwritten.wrap(inst, reads, writes, step, moves=moves)
+        if ranks.uninitialised and not isinstance(inst, InstCollectiveCompute):
+            step = unwritten.wrap(inst, reads, writes, step)
         if ranks.watch is not None:
             reads, writes = ([v for v in views if id(v.buffer) in self.common] for views in (reads, writes))
             if reads or writes:
@@ -198,7 +197,7 @@ class Compiler:
         def run() -> None:
             core.history.note(inst)
             all_active(core, inst)
-            transfer(sources_of(arrival), sinks)
+            perform(transfer, [arrival])
             meetings.report.collectives += 1
             meetings.count(reading)
 
@@ -210,14 +209,18 @@ class Compiler:
         kind = inst.kind
         froms = inst.recv_from_rank
         values: list[Array] = []
+        flags: list[Array | None] = []
+        checked = core.set.uninitialised
 
         def gather(offers: dict[int, list[AnyView]]) -> None:
             # All cores read before any writes: the list is filled for every core first.
             values.clear()
+            flags.clear()
             peers = froms if kind is not CollectiveKind.AllReduce else tuple(offers)
             for i, peer in enumerate(peers):
                 offered = offers[peer]
-                source = offered[i if kind is CollectiveKind.SendRecvCCE else 0].read()
+                view = offered[i if kind is CollectiveKind.SendRecvCCE else 0]
+                source = view.read()
                 if source.shape[1:] != sinks[0].shape or source.dtype != sinks[0].dtype:
                     fail(
                         "NKC101", inst=inst.label, left=f"core {core.index}",
@@ -225,13 +228,19 @@ class Compiler:
                         right_op=f"sends {source.dtype.name}{list(source.shape[1:])}", core=core.index, loc=inst.loc,
                     )  # fmt: skip
                 values.append(source.copy())
+                flags.append(unwritten.copy_of_flags(view) if checked else None)
+                if flags[-1] is not None and kind is not CollectiveKind.SendRecv:
+                    unwritten.refuse(inst, view, flags[-1])
 
         def deliver() -> None:
+            if checked:
+                unwritten.expected(sinks[0])
             if len(values) == 1:
                 sinks[0].write(values[0])
             else:
                 both = np.stack(np.broadcast_arrays(*values), axis=1)
                 sinks[0].write(fold(both, inst.cc_channel.op))
+            unwritten.stored(sinks[0], flags[0])
 
         if kind not in (CollectiveKind.SendRecv, CollectiveKind.SendRecvCCE, CollectiveKind.AllReduce):
             fail(
@@ -260,11 +269,21 @@ class Compiler:
         core, meetings = self.core, self.meetings
         source, sink = self.core.view(inst.src, inst), self.core.view(inst.dst, inst)
         value: list[Array] = []
+        flags: list[Array | None] = []
+        checked = core.set.uninitialised
 
         def gather(offers: dict[int, list[AnyView]]) -> None:
-            value[:] = [offers[1 - core.index][0].read().copy()]
+            offered = offers[1 - core.index][0]
+            value[:] = [offered.read().copy()]
+            flags[:] = [unwritten.copy_of_flags(offered) if checked else None]
 
-        offer = Offer([source], gather, lambda: sink.write(value[0]))
+        def deliver() -> None:
+            if checked:
+                unwritten.expected(sink)
+            sink.write(value[0])
+            unwritten.stored(sink, flags[0])
+
+        offer = Offer([source], gather, deliver)
         return Wait(inst, lambda: meetings.post(core, inst, "GPSIMDSB2SB", inst.pipe_id, offer))
 
 

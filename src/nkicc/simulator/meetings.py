@@ -14,45 +14,17 @@ from nkicc.ir.errors import fail
 from nkicc.ir.readings import Reading, meaning
 
 from .collectives import Transfer, compile_collective
+from .exchange import Arrival, perform
 from .machine import CoreState, RankSet
 from .memory import AnyView
 from .streams import Token, all_active
-from .unwritten import stored
+from .unwritten import move
 
-__all__ = ["Arrival", "Meetings", "Offer", "sources_of"]
+__all__ = ["Meetings", "Offer"]
 
 Array = np.ndarray
 #: Raw sends or receives that wait for their other end, by (source rank, target rank, core).
 OpenEnds = dict[tuple[int, int, int], tuple[Token, list[AnyView]]]
-
-
-class Staged:
-    """The destination of a collective that spans several programs: written as a whole, then dealt out."""
-
-    def __init__(self, parts: list[tuple[RankSet, AnyView]]) -> None:
-        self.parts = parts
-        self.shape = parts[0][1].shape
-        self.rows = sum(len(part.ranks) for part, _ in parts)
-        self.value: Array | None = None
-
-    def read(self) -> Array:
-        return np.concatenate([np.broadcast_to(v.read(), (len(s.ranks), *v.shape)) for s, v in self.parts])
-
-    def write(self, value: Array) -> None:
-        self.value = value
-
-    def prepare(self, rows: int, *, keep: bool = False) -> Array:
-        self.value = self.read() if keep else np.empty((self.rows, *self.shape), self.parts[0][1].dtype)
-        return self.value
-
-    def deal(self) -> None:
-        """Hand every program its rows."""
-        assert self.value is not None
-        row = 0
-        for part, view in self.parts:
-            count = len(part.ranks)
-            view.write(self.value if self.value.shape[0] == 1 else self.value[row : row + count])
-            row += count
 
 
 class Offer:
@@ -66,31 +38,6 @@ class Offer:
         self.views = views
         self.gather = gather
         self.deliver = deliver
-
-
-class Arrival:
-    """A rank set's arrival at a global collective: the instruction, its bound operands, the tokens of its cores."""
-
-    __slots__ = ("inst", "number", "set", "sinks", "sources", "tokens", "twin")
-
-    def __init__(
-        self, ranks: RankSet, inst: InstCollectiveCompute, number: int, sources: list[AnyView], sinks: list[AnyView]
-    ) -> None:
-        self.set = ranks
-        self.inst = inst
-        self.number = number
-        self.sources = sources
-        self.sinks = sinks
-        self.tokens: list[Token] = []
-        #: The other core's arrival, where both issue one operation.
-        self.twin: Arrival | None = None
-
-    def copy_to_twin(self) -> None:
-        """What the operation writes to a core's own memory (the counts of a variable-length one) reaches both cores."""
-        if self.twin is not None:
-            for mine, other in zip(self.sinks, self.twin.sinks, strict=True):
-                if mine.buffer is not other.buffer:
-                    other.write(mine.read())
 
 
 class Meetings:
@@ -242,22 +189,8 @@ class Meetings:
         if transfer is None:
             ranks = [int(r) for a in arrivals for r in a.set.ranks]
             transfer = self._transfers[key] = compile_collective(lead.inst, ranks, lead.set.rings)
-        if len(arrivals) == 1:
-            transfer(sources_of(lead), lead.sinks)
-        else:
-            staged = [Staged([(a.set, a.sinks[i]) for a in arrivals]) for i in range(len(lead.sinks))]
-            sources = [
-                np.concatenate([np.broadcast_to(s, (len(a.set.ranks), *s.shape[1:]))
-                                for a, s in zip(arrivals, values, strict=True)])
-                for values in zip(*(sources_of(a) for a in arrivals), strict=True)
-            ]  # fmt: skip
-            transfer(sources, staged)
-            for sink in staged:
-                sink.deal()
+        perform(transfer, arrivals)
         for arrival in arrivals:
-            arrival.copy_to_twin()
-            for sink in arrival.sinks:
-                stored(sink)
             if arrival.twin is not None:
                 arrival.set.cores_meet()
             for token in arrival.tokens:
@@ -325,8 +258,7 @@ class Meetings:
                 notes=(f"the peer is {other[0].inst.label} at {other[0].inst.loc}",),
             )
         for source, target in zip(sources, targets, strict=True):
-            target.write(source.read())
-            stored(target)
+            move(source, target, core.set.uninitialised)
         token.done = other[0].done = True
         self.report.collectives += 1
         return token
@@ -350,9 +282,3 @@ def _fingerprint(arrival: Arrival) -> dict[str, object]:
         "src": [(v.dtype.name, v.shape) for v in arrival.sources],
         "dst": [(v.dtype.name, v.shape) for v in arrival.sinks],
     }
-
-
-def sources_of(arrival: Arrival) -> list[Array]:
-    """The sources as arrays; copied where a destination is the same tensor: a collective reads before it writes."""
-    targets = {id(sink.buffer) for sink in arrival.sinks}
-    return [s.read().copy() if id(s.buffer) in targets else s.read() for s in arrival.sources]

@@ -154,9 +154,23 @@ class Claims:
 class Buffer:
     """Storage of one tensor. `data` is (rows, row_bytes) uint8 and changes identity when the number of rows changes."""
 
-    __slots__ = ("_claims", "_owned", "_pool", "_spare", "data", "dtype", "ranks", "shadow", "started", "tensor")
+    __slots__ = (
+        "_claims",
+        "_fresh",
+        "_owned",
+        "_pool",
+        "_spare",
+        "data",
+        "dtype",
+        "ranks",
+        "shadow",
+        "started",
+        "tensor",
+    )
 
-    def __init__(self, tensor: Tensor, ranks: Array, pool: Pool, *, widen: bool = False) -> None:
+    def __init__(
+        self, tensor: Tensor, ranks: Array, pool: Pool, *, widen: bool = False, fresh: np.generic | None = None
+    ) -> None:
         self.tensor = tensor
         self._pool = pool
         #: Global rank of each row.
@@ -164,6 +178,10 @@ class Buffer:
         self.dtype: np.dtype = tensor.dtype.numpy
         if widen and tensor.dtype.is_float and self.dtype.itemsize < 4:
             self.dtype = np.dtype(np.float32)
+        #: What each element of fresh memory holds.
+        self._fresh: np.generic = self.dtype.type(np.iinfo(self.dtype).max if is_integer(self.dtype) else np.nan)
+        if fresh is not None:
+            self._fresh = fresh
         self.data: Array | None = None
         #: Instead of `data`, while ranks fill the buffer slot by slot.
         self._claims: Claims | None = None
@@ -182,9 +200,7 @@ class Buffer:
     def flags(self, value: int) -> Buffer:
         """A buffer with one flag per element, all of them `value`."""
         tensor = Tensor(self.tensor.name, self.tensor.shape, DType.uint8, self.tensor.memory)
-        shadow = Buffer(tensor, self.ranks, self._pool)
-        shadow.adopt(np.full((1, *tensor.shape), value, np.uint8))
-        return shadow
+        return Buffer(tensor, self.ranks, self._pool, fresh=np.uint8(value))
 
     @property
     def rows(self) -> int:
@@ -202,10 +218,6 @@ class Buffer:
         data = self._take(1)
         data.view(self.dtype).fill(self._fresh)
         return data
-
-    @property
-    def _fresh(self) -> np.generic:
-        return self.dtype.type(np.iinfo(self.dtype).max if is_integer(self.dtype) else np.nan)
 
     def claim(self, view: DynamicView, slots: Array, value: Array) -> bool:
         """Try to keep a buffer, fresh but for such writes, as one row while rank r writes value[r] into its slot

@@ -1,14 +1,15 @@
 """Memory that nobody has written.
 
 A tensor that is filled part by part has a shadow, a buffer with one flag per element: 1 where nothing has been written.
-Tensors whose first write covers them, the usual case, have none. Copies carry the flags along, so that a tile loaded
-with its padding is no finding; arithmetic on a flagged element is (NKC121), and so is a result that keeps flags
-(NKC122).
+Tensors whose first write covers them, the usual case, have none. Copies and collectives carry the flags along, so that
+a tile loaded with its padding is no finding; arithmetic on a flagged element is (NKC121), and so is a result that keeps
+flags (NKC122).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Never
 
 import numpy as np
 
@@ -19,7 +20,19 @@ from nkicc.ir.errors import fail
 from .memory import AnyView
 from .rules import Step
 
-__all__ = ["first_of", "flags_of", "stored", "wrap"]
+__all__ = [
+    "copy_of_flags",
+    "expected",
+    "first_of",
+    "flags_of",
+    "is_open",
+    "move",
+    "refuse",
+    "settle",
+    "shade",
+    "stored",
+    "wrap",
+]
 
 Array = np.ndarray
 _WRITTEN = np.zeros((1, 1), np.uint8)
@@ -46,6 +59,41 @@ def flags_of(view: AnyView) -> Array | None:
         return None
     flags = view.on(buffer.shadow).read()
     return flags if flags.any() else None
+
+
+def copy_of_flags(view: AnyView) -> Array | None:
+    """`flags_of`, to keep while the tensor is written."""
+    flags = flags_of(view)
+    return None if flags is None else flags.copy()
+
+
+def is_open(view: AnyView) -> bool:
+    """Whether something of the view's tensor may be unwritten."""
+    return view.buffer.shadow is not None or view.buffer.is_fresh
+
+
+def shade(view: AnyView) -> AnyView:
+    """The flags of the view's elements as a view, to be written; the tensor gets a shadow if it has none."""
+    buffer = view.buffer
+    if buffer.shadow is None:
+        buffer.shadow = buffer.flags(1 if buffer.is_fresh else 0)
+    return view.on(buffer.shadow)
+
+
+def settle(view: AnyView) -> None:
+    """Drop the shadow of the view's tensor if nothing of it is flagged any more."""
+    shadow = view.buffer.shadow
+    if shadow is not None and not shadow.allocated().any():
+        view.buffer.shadow = None
+
+
+def move(source: AnyView, target: AnyView, checked: bool) -> None:
+    """target = source, and the flags likewise if they are kept."""
+    flags = copy_of_flags(source) if checked else None
+    if checked:
+        expected(target)
+    target.write(source.read())
+    stored(target, flags)
 
 
 def expected(view: AnyView) -> None:
@@ -81,13 +129,12 @@ def first_of(flags: Array, ranks: Array) -> tuple[tuple[int, ...], list[int]]:
     return tuple(int(i) for i in index), (ranks if len(flags) == 1 else ranks[rows]).tolist()
 
 
-def wrap(inst: Inst, reads: Sequence[AnyView], writes: Sequence[AnyView], step: Step, *, moves: bool = False) -> Step:
-    """`step` with its reads checked and its writes noted. `moves` tells that it moves elements between ranks, which is
-    no use of their values; their flags are not followed there."""
+def wrap(inst: Inst, reads: Sequence[AnyView], writes: Sequence[AnyView], step: Step) -> Step:
+    """`step` with its reads checked and its writes noted."""
     copy = _COPIES.get(type(inst))
     if copy is not None and len(reads) == 1 and len(writes) == 1:
         return _wrap_copy(inst, copy, reads[0], writes[0], step)
-    checked = () if moves or isinstance(inst, _PICKS) else tuple(reads)
+    checked = () if isinstance(inst, _PICKS) else tuple(reads)
     buffers = tuple({id(view.buffer): view.buffer for view in (*checked, *writes)}.values())
 
     def run() -> None:
@@ -97,7 +144,7 @@ def wrap(inst: Inst, reads: Sequence[AnyView], writes: Sequence[AnyView], step: 
         for view in checked:
             flags = flags_of(view)
             if flags is not None:
-                _refuse(inst, view, flags)
+                refuse(inst, view, flags)
         for view in writes:
             expected(view)
         step()
@@ -122,7 +169,8 @@ def _wrap_copy(inst: Inst, copy: Callable[[Inst, Array], Array], source: AnyView
     return run
 
 
-def _refuse(inst: Inst, view: AnyView, flags: Array) -> None:
+def refuse(inst: Inst, view: AnyView, flags: Array) -> Never:
+    """NKC121: an instruction uses what is flagged."""
     index, ranks = first_of(flags, view.buffer.ranks)
     fail(
         "NKC121", inst=inst.label, name=view.buffer.tensor.name, index=list(index), count=int(flags[0].sum()),

@@ -1,0 +1,201 @@
+"""A collective for all who have arrived: what it moves, and what it moves of memory that nobody has written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Union
+
+import numpy as np
+
+from nkicc.ir.bir import REDUCING_KINDS, CollectiveKind, InstCollectiveCompute
+
+from .collectives import Transfer
+from .machine import RankSet
+from .memory import AnyView
+from .streams import Token
+from .unwritten import flags_of, is_open, refuse, settle, shade, stored
+
+__all__ = ["Arrival", "perform"]
+
+Array = np.ndarray
+#: Where a transfer writes: a view of a tensor, or nowhere.
+View = Union[AnyView, "Nowhere"]
+
+
+class Arrival:
+    """A rank set's arrival at a global collective: the instruction, its bound operands, the tokens of its cores."""
+
+    __slots__ = ("inst", "number", "set", "sinks", "sources", "tokens", "twin")
+
+    def __init__(
+        self, ranks: RankSet, inst: InstCollectiveCompute, number: int, sources: list[AnyView], sinks: list[AnyView]
+    ) -> None:
+        self.set = ranks
+        self.inst = inst
+        self.number = number
+        self.sources = sources
+        self.sinks = sinks
+        self.tokens: list[Token] = []
+        #: The other core's arrival, where both issue one operation.
+        self.twin: Arrival | None = None
+
+    @property
+    def data_sources(self) -> list[AnyView]:
+        """The sources but for metadata."""
+        return self.sources if self.inst.metadata is None else self.sources[:-1]
+
+    @property
+    def data_sinks(self) -> list[AnyView]:
+        """The sinks but for metadata."""
+        return self.sinks if self.inst.metadata is None else self.sinks[:1]
+
+    def copy_to_twin(self) -> None:
+        """What the operation writes to a core's own memory (the counts of a variable-length one) reaches both cores."""
+        if self.twin is not None:
+            for mine, other in zip(self.sinks, self.twin.sinks, strict=True):
+                if mine.buffer is not other.buffer:
+                    other.write(mine.read())
+                    stored(other)
+
+
+class Staged:
+    """The destination of a collective that spans several programs: written as a whole, then dealt out."""
+
+    def __init__(self, parts: list[tuple[RankSet, View]]) -> None:
+        self.parts = parts
+        self.shape = parts[0][1].shape
+        self.rows = sum(len(part.ranks) for part, _ in parts)
+        self.value: Array | None = None
+
+    def read(self) -> Array:
+        return np.concatenate([np.broadcast_to(v.read(), (len(s.ranks), *v.shape)) for s, v in self.parts])
+
+    def write(self, value: Array) -> None:
+        self.value = value
+
+    def prepare(self, rows: int, *, keep: bool = False) -> Array:
+        self.value = self.read() if keep else np.empty((self.rows, *self.shape), self.parts[0][1].dtype)
+        return self.value
+
+    def deal(self) -> None:
+        """Hand every program its rows."""
+        assert self.value is not None
+        row = 0
+        for part, view in self.parts:
+            count = len(part.ranks)
+            view.write(self.value if self.value.shape[0] == 1 else self.value[row : row + count])
+            row += count
+
+
+class Nowhere:
+    """A destination of no interest."""
+
+    def __init__(self, like: AnyView) -> None:
+        self.shape = like.shape
+        self.dtype = like.dtype
+
+    def read(self) -> Array:
+        return np.zeros((1, *self.shape), self.dtype)
+
+    def write(self, value: Array) -> None:
+        pass
+
+    def prepare(self, rows: int, *, keep: bool = False) -> Array:
+        return np.zeros((rows, *self.shape), self.dtype)
+
+
+def perform(transfer: Transfer, arrivals: Sequence[Arrival]) -> None:
+    """Execute a collective. What is flagged as unwritten moves as the elements do; NKC121 if it would be reduced, or
+    counts as a count."""
+    carried = _flags(arrivals) if arrivals[0].set.uninitialised else None
+    _run(transfer, arrivals, [_sources(arrival) for arrival in arrivals], [arrival.sinks for arrival in arrivals])
+    if carried is not None:
+        _run(transfer, arrivals, [_with_counts(*pair) for pair in zip(arrivals, carried, strict=True)],
+             [_shadows(arrival) for arrival in arrivals])  # fmt: skip
+    for arrival in arrivals:
+        arrival.copy_to_twin()
+        for sink in arrival.sinks:
+            if carried is None or sink not in arrival.data_sinks:
+                stored(sink)
+            else:
+                settle(sink)
+
+
+def _run(
+    transfer: Transfer, arrivals: Sequence[Arrival], sources: list[list[Array]], sinks: Sequence[Sequence[View]]
+) -> None:
+    """The transfer on one array and one destination per operand; those of several programs are put together."""
+    if len(arrivals) == 1:
+        transfer(sources[0], sinks[0])
+        return
+    sets = [arrival.set for arrival in arrivals]
+    whole = [
+        np.concatenate([np.broadcast_to(v, (len(s.ranks), *v.shape[1:])) for s, v in zip(sets, values, strict=True)])
+        for values in zip(*sources, strict=True)
+    ]
+    staged = [Staged(list(zip(sets, views, strict=True))) for views in zip(*sinks, strict=True)]
+    transfer(whole, staged)
+    for sink in staged:
+        sink.deal()
+
+
+def _sources(arrival: Arrival) -> list[Array]:
+    """The sources as arrays; copied where a destination is the same tensor: a collective reads before it writes."""
+    targets = {id(sink.buffer) for sink in arrival.sinks}
+    return [s.read().copy() if id(s.buffer) in targets else s.read() for s in arrival.sources]
+
+
+# --- flags of unwritten memory ---------------------------------------------------------------------------------------
+
+
+def _flags(arrivals: Sequence[Arrival]) -> list[list[Array]] | None:
+    """The flags of the data sources of each arrival, and shadows for what is written; None if nothing is flagged and
+    nothing will be."""
+    inst = arrivals[0].inst
+    partial = inst.kind is CollectiveKind.Permute or inst.metadata is not None
+    if not any(is_open(view) for a in arrivals for view in a.sources) and not any(
+        is_open(view) and (view.buffer.shadow is not None or partial or not view.covers)
+        for a in arrivals
+        for view in a.data_sinks
+    ):
+        return None
+    carried: list[list[Array]] = []
+    for arrival in arrivals:
+        if inst.metadata is not None:
+            _check_counts(inst, arrival.sources[-1])
+        found = [(view, flags_of(view)) for view in arrival.data_sources]
+        for view, flags in found:
+            if flags is not None and inst.kind in REDUCING_KINDS:
+                refuse(inst, view, flags)
+        carried.append(
+            [np.zeros((1, *view.shape), np.uint8) if flags is None else flags.copy() for view, flags in found]
+        )
+    if any(view.dtype.itemsize != view.buffer.dtype.itemsize for a in arrivals for view in a.data_sinks):
+        return None
+    for arrival in arrivals:
+        for view in arrival.data_sinks:
+            shade(view)
+    return carried
+
+
+def _check_counts(inst: InstCollectiveCompute, metadata: AnyView) -> None:
+    """NKC121 for a count or an offset that nobody has written."""
+    flags = flags_of(metadata)
+    if flags is None:
+        return
+    used = flags.reshape(len(flags), -1, metadata.shape[-1])
+    rows = [0, 1, *([2] if inst.recv_counts_known else []), *([3] if inst.has_rdispls else [])]
+    columns = 1 if inst.kind is CollectiveKind.AllGather else None
+    if used[:, rows, :columns].any():
+        refuse(inst, metadata, flags)
+
+
+def _with_counts(arrival: Arrival, flags: list[Array]) -> list[Array]:
+    """Flags in place of data, and the counts that say where they go."""
+    return [*flags, *[view.read() for view in arrival.sources[len(flags) :]]]
+
+
+def _shadows(arrival: Arrival) -> list[View]:
+    """Where the flags go; counts are written once."""
+    data = arrival.data_sinks
+    return [*[shade(view) for view in data], *[Nowhere(view) for view in arrival.sinks[len(data) :]]]
