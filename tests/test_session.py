@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import functools
 from typing import Any
 
 import ml_dtypes
@@ -357,3 +358,23 @@ def test_sbuf_that_overflows_is_refused_with_the_line() -> None:
     assert error.code == "NKC026"
     assert error.loc is not None
     assert error.loc.file == __file__
+
+
+# --- kernels that are no plain functions -----------------------------------------------------------------------------
+
+
+def test_a_partial_function_is_a_kernel() -> None:
+    kernel = functools.partial(double.function, factor=3.0)
+    result = nkicc.run(kernel, ranks=2, inputs=lambda rank: {"x": x(rank)})
+    assert_array_equal(result.outputs[1], x(1) * 3)
+
+
+def test_a_kernel_that_is_no_function() -> None:
+    assert code_of(5, {}).code == "NKC006"
+
+
+def test_inputs_that_end_python() -> None:
+    def inputs(rank: int) -> dict[str, Any]:
+        raise SystemExit(0)
+
+    assert code_of(double, inputs).code == "NKC017"

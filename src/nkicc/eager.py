@@ -46,7 +46,7 @@ def _bind(kernel: Kernel, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> d
     try:
         given = dict(signature.bind(*args, **kwargs).arguments)
     except TypeError as error:
-        fail("NKC007", name=kernel.function.__name__, why=str(error), cause=error)
+        fail("NKC007", name=kernel.name, why=str(error), cause=error)
     for name, parameter in signature.parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) and given.pop(name, None):
             fail("NKC007", name=name, why="a kernel takes its arguments by name, not in * or **", operand=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import traceback
@@ -17,7 +18,7 @@ from nkicc.engines import Engine, Options, Report
 from nkicc.environment import default_target, low_precision_as_float32
 from nkicc.host import from_host
 from nkicc.ir.access import AccessPattern
-from nkicc.ir.errors import NkiccError, fail
+from nkicc.ir.errors import USER_ERRORS, NkiccError, fail, text_of
 from nkicc.ir.program import Module
 from nkicc.ir.types import DType, Loc, Memory, Target, World
 from nkicc.lowering import DEFAULT, lower
@@ -118,6 +119,8 @@ def trace(
 ) -> Traced:
     """The penguin module of a kernel and the arguments to run it on; arguments as those of `run`."""
     if not isinstance(kernel, Kernel):
+        if not callable(kernel):
+            fail("NKC006", option="kernel", why=f"a function is needed, not {type(kernel).__name__}")
         kernel = Kernel(kernel)
     if type(ranks) is not int or ranks < 1 or lnc not in (1, 2):
         fail("NKC014", lnc=lnc, ranks=ranks)
@@ -132,9 +135,7 @@ def trace(
         codegens: list[NeuronCodegen] = []
         returned: list[_Returned] = []
         for core in range(lnc):
-            codegen = NeuronCodegen(
-                state, target=Target(target), core=core, ranks=members or None, name=kernel.function.__name__
-            )
+            codegen = NeuronCodegen(state, target=Target(target), core=core, ranks=members or None, name=kernel.name)
             grid = kernel.grid or (lnc if lnc > 1 else None)
             codegen.post_process_spmd_grid(grid)
             returned.append(_trace_core(kernel, Tracer(codegen, grid), values, arrays))
@@ -144,7 +145,7 @@ def trace(
                 fail("NKC010", found="different tensors on the cores of a rank")
         programs.append((codegens, returned[0]))
     modules = [
-        link(codegens, name=kernel.function.__name__, inputs=tuple(arrays), outputs=returned.views)
+        link(codegens, name=kernel.name, inputs=tuple(arrays), outputs=returned.views)
         for (codegens, returned), (_, _, arrays) in zip(programs, arguments, strict=True)
     ]
     return Traced(
@@ -227,13 +228,13 @@ def _call(inputs: Callable[[int], Mapping[str, Any]], rank: int) -> Mapping[str,
         return inputs(rank)
     except NkiccError:
         raise
-    except Exception as error:
+    except USER_ERRORS as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         fail(
             "NKC017",
             what=f"inputs({rank})",
             kind=type(error).__name__,
-            text=error,
+            text=text_of(error),
             loc=Loc(where.filename, where.lineno or 0, where.name),
             cause=error,
         )
@@ -256,7 +257,7 @@ def _binder(kernel: Kernel) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
         for name in given:
             if name not in parameters:
                 takes = ", ".join(parameters) or "nothing"
-                fail("NKC007", name=name, why=f"kernel {kernel.function.__name__} takes {takes}", operand=str(name))
+                fail("NKC007", name=name, why=f"kernel {kernel.name} takes {takes}", operand=str(name))
         missing = [name for name in needed if name not in given]
         if missing:
             others = f"; so are {', '.join(map(repr, missing[1:]))}" if missing[1:] else ""
@@ -336,30 +337,41 @@ class _Returned(Struct, frozen=True):
 def _trace_core(kernel: Kernel, tracer: Tracer, values: Mapping[str, Any], arrays: Arrays) -> _Returned:
     """Call the kernel's function with tensors for its arrays. Its own exceptions become NKC005 at its line."""
     arguments = dict(values)
+    line = _kernel_line(kernel)
     for name, array in arrays.items():
-        arguments[name] = ndarray.of(tracer.argument(name, array.shape[1:], DType.of(array.dtype)))
+        arguments[name] = ndarray.of(tracer.argument(name, array.shape[1:], DType.of(array.dtype), line))
     with tracing(tracer):
         try:
             returned = kernel.function(**arguments)
             tracer.finish()
         except NkiccError:
             raise
-        except Exception as error:
+        except USER_ERRORS as error:
             _fail_in_kernel(kernel, error)
     return _returned(returned)
 
 
-def _fail_in_kernel(kernel: Kernel, error: Exception) -> Never:
-    file = inspect.unwrap(kernel.function).__code__.co_filename
+def _kernel_line(kernel: Kernel) -> Loc | None:
+    """Where the kernel is defined; None for a callable that is not written in Python."""
+    function: Any = kernel.function
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    return None if code is None else Loc(code.co_filename, code.co_firstlineno, code.co_name)
+
+
+def _fail_in_kernel(kernel: Kernel, error: BaseException) -> Never:
+    line = _kernel_line(kernel)
     package = os.path.dirname(__file__) + os.sep
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(package)]
-    own = [frame for frame in frames if frame.filename == file]
+    own = [frame for frame in frames if line is not None and frame.filename == line.file]
     where = (own or frames)[-1] if frames else None
     deepest = frames[-1] if frames else None
     fail(
         "NKC005",
         kind=type(error).__name__,
-        text=error,
+        text=text_of(error),
         loc=Loc(where.filename, where.lineno or 0, where.name) if where else None,
         notes=() if deepest is where or deepest is None else (f"raised at {deepest.filename}:{deepest.lineno}",),
         cause=error,

@@ -42,6 +42,8 @@ def state(cg: NeuronCodegen) -> tuple[object, ...]:
     return (
         cg.core_part(),
         tuple(cg.registers),
+        tuple(cg.tensors),
+        dict(cg._fresh),
         dict(cg._named),
         cg.has_collectives,
         tuple(cg.program_barriers),

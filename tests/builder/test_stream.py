@@ -15,7 +15,7 @@ from nkicc.ir.isa import InstDMACopy, InstRegisterMove
 from nkicc.ir.program import InstLoop
 from nkicc.ir.types import DType, Memory, Target, World
 
-from .helpers import codegen, refused
+from .helpers import codegen, refused, state
 
 
 def copy(cg: NeuronCodegen, name: str = "") -> InstDMACopy:
@@ -292,3 +292,28 @@ def test_operands_may_be_of_any_class_with_an_access_pattern() -> None:
     op = made.all_reduce_cc("add", View(made.tensors["a"]), [View(made.tensors["b"])])
     assert (op.srcs, op.dsts) == ((made.tensors["a"].full(),), (made.tensors["b"].full(),))
     refused(made, lambda cg: cg.all_reduce_cc("add", View, cg.tensors["b"]), "NKC035", "srcs")  # type: ignore[arg-type]
+
+
+def test_a_loop_that_raises_leaves_no_tensor_and_no_name_behind() -> None:
+    cg = codegen()
+    before = state(cg)
+
+    def broken() -> None:
+        with cg.loop(0, 3):
+            cg.allocate("tile", (4,), "float32", "sbuf")
+            cg.rank_id()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        broken()
+    assert state(cg) == before
+    cg.allocate("tile", (4,), "float32", "sbuf")
+
+
+def test_what_is_no_list_of_dependencies_is_refused() -> None:
+    refused(codegen(), lambda cg: cg.rank_id(deps=None), "NKC089", "deps")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", ["(1,", (np.float32, -1), {"names": ["a"]}, [("a", "f4")], object()])
+def test_what_names_no_data_type_is_refused(dtype: object) -> None:
+    refused(codegen(), lambda cg: cg.allocate("n", (4,), dtype, "sbuf"), "NKC028", "dtype")

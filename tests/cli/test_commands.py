@@ -73,10 +73,11 @@ def test_out_holds_every_rank(cli: Cli, example: Path, tmp_path: Path) -> None:
 
 
 def test_out_widens_types_that_numpy_lacks(cli: Cli, kernel: Path, tmp_path: Path) -> None:
-    args = ("--input", "x=bfloat16[3,4]", "--input", "group=groups:all", "--out", tmp_path / "o.npz")
-    assert cli("run", kernel, *args).code == 0
-    with np.load(tmp_path / "o.npz") as saved:
-        assert saved["rank3/y"].dtype == np.float32
+    for dtype in ("bfloat16", "float8e4", "float8e5"):
+        args = ("--input", f"x={dtype}[3,4]", "--input", "group=groups:all", "--out", tmp_path / "o.npz")
+        assert cli("run", kernel, *args).code == 0
+        with np.load(tmp_path / "o.npz") as saved:
+            assert saved["rank3/y"].dtype == np.float32
 
 
 def test_listing_prints_the_program_first(cli: Cli, example: Path) -> None:
@@ -273,3 +274,21 @@ def test_a_kernel_file_inside_a_package_may_import_relatively(cli: Cli, tmp_path
     done = cli("run", f"{package / 'copy.py'}:copy", "--ranks", "2", "--input", "x=float32[2,4]")
     assert done.code == 0, done.err
     assert "out" in done.out
+
+
+@pytest.mark.parametrize("what", ["SystemExit(0)", "SystemExit(3)", "GeneratorExit()", "Mute()"])
+def test_a_kernel_that_ends_python_is_a_kernel_that_raises(cli: Cli, tmp_path: Path, what: str) -> None:
+    file = tmp_path / "ends.py"
+    mute = "class Mute(Exception):\n    def __str__(self):\n        raise ValueError\n\n"
+    file.write_text(mute + SUM.replace("    return y\n", f"    raise {what}\n"))
+    done = cli("run", file, *GIVEN)
+    assert done.code == 1
+    assert "NKC005" in done.err
+    assert f"raise {what}" in done.err
+    assert cli("run", file, *GIVEN, "--json").json()["error"]["code"] == "NKC005"
+
+
+def test_a_refused_argument_has_the_kernels_line(cli: Cli, kernel: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "scalar.npy", np.float32(1))
+    error = cli("run", kernel, "--input", f"x={tmp_path}/scalar.npy", "--input", "group=groups:all", "--json").json()
+    assert (error["error"]["code"], error["error"]["file"]) == ("NKC020", str(kernel))

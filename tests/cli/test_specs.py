@@ -98,7 +98,20 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.npz").write_bytes(b"PK")
     np.savez(tmp_path / "good.npz", a=np.zeros(1))
     np.save(tmp_path / "pickled.npy", np.array([{}], dtype=object), allow_pickle=True)
-    for spec in ("no.npy", "bad.npy", "bad.npz:a", "good.npz:zzz", "pickled.npy", "no_{rank}.npy"):
+    np.save(tmp_path / "array.npy", np.zeros((4, 4), np.float32))
+    array, archive = (tmp_path / "array.npy").read_bytes(), (tmp_path / "good.npz").read_bytes()
+    (tmp_path / "array.npz").write_bytes(array)
+    (tmp_path / "archive.npy").write_bytes(archive)
+    (tmp_path / "header.npy").write_bytes(array.replace(b"(4, 4)", b"(4, 4"))
+    (tmp_path / "huge.npy").write_bytes(array.replace(b"(4, 4), }", b"(9999999999,9)}"))
+    np.savez_compressed(tmp_path / "packed.npz", a=np.arange(10000) % 97)
+    packed = bytearray((tmp_path / "packed.npz").read_bytes())
+    packed[120:160] = b"U" * 40
+    (tmp_path / "packed.npz").write_bytes(packed)
+    for spec in (
+        "no.npy", "bad.npy", "bad.npz:a", "good.npz:zzz", "pickled.npy", "no_{rank}.npy", "array.npz:a",
+        "archive.npy", "header.npy", "huge.npy", "packed.npz:a",
+    ):  # fmt: skip
         with pytest.raises(NkiccError) as caught:
             value(f"{tmp_path}/{spec}")
         assert caught.value.code == "NKC001"

@@ -47,7 +47,7 @@ from nkicc.ir.penguin import (
     TiledCollectivePermuteReduceOp,
 )
 from nkicc.ir.program import Constant, Core, InstLoop, Instruction, InstWhile, walk
-from nkicc.ir.types import DType, Engine, Groups, Memory, RegisterName, Target
+from nkicc.ir.types import DType, Engine, Groups, Loc, Memory, RegisterName, Target
 
 from .arguments import (
     AluOpLike,
@@ -128,14 +128,21 @@ class NeuronCodegen:
     # --- declarations ------------------------------------------------------------------------------------------------
 
     def allocate(
-        self, name: str, shape: Sequence[int], dtype: DTypeLike, memory: Memory | str, named: bool = True
+        self,
+        name: str,
+        shape: Sequence[int],
+        dtype: DTypeLike,
+        memory: Memory | str,
+        named: bool = True,
+        loc: Loc | None = None,
     ) -> Tensor:
         """Declare a tensor of this core; a shared-HBM tensor is the same on all cores that declare its name. `named`
-        tells that the caller chose the name. NKC020, NKC021 for its shape, NKC022 for a name declared before."""
+        tells that the caller chose the name, `loc` the line if it is not the caller's. NKC020, NKC021 for its shape,
+        NKC022 for a name declared before."""
         if not self._label(name):
             refuse("NKC035", inst="tensor", what="name", found=name, permitted="a non-empty string", operand="name")
         extents = tuple([plain(extent) for extent in as_list(shape)])
-        tensor = Tensor(name, extents, data_type(dtype), member(Memory, memory, "memory"), named, loc=here())
+        tensor = Tensor(name, extents, data_type(dtype), member(Memory, memory, "memory"), named, loc=loc or here())
         tensor.verify()
         first = self.tensors.get(name)
         if first is not None:
@@ -240,9 +247,10 @@ class NeuronCodegen:
 
     @contextmanager
     def undone_on_error(self) -> Iterator[None]:
-        """Whatever the block names, registers and flags is taken back if it raises."""
-        ledgers = (self._named, self.registers)
+        """Whatever the block names, declares and flags is taken back if it raises."""
+        ledgers = (self._named, self.registers, self.tensors, self.constants)
         before = [len(ledger) for ledger in ledgers]
+        fresh, prepared = dict(self._fresh), self._prepared
         barriers, has_collectives = len(self.program_barriers), self.has_collectives
         try:
             yield
@@ -250,6 +258,7 @@ class NeuronCodegen:
             for ledger, length in zip(ledgers, before, strict=True):
                 while len(ledger) > length:
                     ledger.popitem()
+            self._fresh, self._prepared = fresh, prepared
             del self.program_barriers[barriers:]
             self.has_collectives = has_collectives
             raise
@@ -307,6 +316,8 @@ class NeuronCodegen:
         return inst.mask
 
     def _process_dep_edges(self, inst: Instruction, deps: Deps) -> tuple[str, ...]:
+        if not isinstance(deps, Iterable):
+            refuse("NKC089", inst=inst.label, name=deps, operand="deps")
         edges = tuple([dep.name if isinstance(dep, Inst) else dep for dep in (*inst.deps, *deps)])
         for name in edges:
             if not isinstance(name, str) or name not in self._named:

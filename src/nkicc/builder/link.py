@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from nkicc.ir.access import AccessPattern, Tensor
 from nkicc.ir.base import show_ranks
-from nkicc.ir.program import Constant, Level, Module, Program
+from nkicc.ir.program import Constant, Level, Module, Program, check_ranks
 from nkicc.ir.types import Memory
 
 from .codegen import NeuronCodegen
@@ -72,7 +71,6 @@ def link_programs(modules: Sequence[Module]) -> Module:
     if not modules:
         refuse("NKC049", ranks="all", count=0)
     first = modules[0]
-    runs: Counter[int] = Counter()
     for module in modules:
         if (module.level, module.world, module.target) != (first.level, first.world, first.target):
             refuse(
@@ -82,15 +80,9 @@ def link_programs(modules: Sequence[Module]) -> Module:
                 found=(module.level.value, module.world, module.target.value),
                 permitted="the same for all programs",
             )
-        for program in module.programs:
-            runs.update(program.ranks or range(first.world.ranks))
-    for count in (0, *sorted(set(runs.values()) - {1})):
-        ranks = [rank for rank in range(first.world.ranks) if runs[rank] == count]
-        if ranks:
-            refuse("NKC049", ranks=show_ranks(ranks), count=count)
-    return Module(
-        first.level, first.world, first.target, tuple([program for module in modules for program in module.programs])
-    )
+    programs = tuple([program for module in modules for program in module.programs])
+    check_ranks(programs, first.world, here())
+    return Module(first.level, first.world, first.target, programs)
 
 
 def shared_tensors(cores: Sequence[NeuronCodegen]) -> dict[str, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ _LONG = 200
 #: What NumPy and zipfile raise for a file that is not what it should be.
 _MALFORMED = (
     OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, MemoryError,
+    SyntaxError, tokenize.TokenError,
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import traceback
 
 from rich.console import Console
 
-from nkicc.ir.errors import NkiccError, fail
+from nkicc.ir.errors import NkiccError, fail, text_of
 from nkicc.ir.findings import Finding
 
 from .report import render
@@ -45,7 +45,7 @@ def _refusal(error: Exception, command: str, usage: bool) -> NkiccError:
             fail("NKC116", why=str(error) or "this machine has no more", cause=error)
         if os.environ.get("NKICC_DEBUG") == "1":
             traceback.print_exception(error)
-        fail("NKC-internal", kind=type(error).__name__, text=error)
+        fail("NKC-internal", kind=type(error).__name__, text=text_of(error))
     except NkiccError as refusal:
         return refusal
 

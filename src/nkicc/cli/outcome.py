@@ -155,7 +155,7 @@ def save(outcome: Outcome, file: Path) -> None:
     for rank, outputs in enumerate(outcome.outputs):
         for output in outputs:
             array = output.array
-            arrays[f"rank{rank}/{output.name}"] = array.astype(np.float32) if array.dtype.kind == "V" else array
+            arrays[f"rank{rank}/{output.name}"] = array if array.dtype.isbuiltin == 1 else array.astype(np.float32)
     try:
         with file.open("wb") as stream:
             np.savez(stream, **arrays)  # type: ignore[arg-type]

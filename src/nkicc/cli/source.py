@@ -17,7 +17,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 import nkicc
-from nkicc.ir.errors import NkiccError, fail
+from nkicc.ir.errors import USER_ERRORS, NkiccError, fail, text_of
 from nkicc.ir.program import Module
 from nkicc.ir.types import Loc
 from nkicc.nki import Kernel
@@ -79,12 +79,12 @@ def users_code(what: str, file: str, start: int | None = None) -> Iterator[None]
         yield
     except NkiccError:
         raise
-    except (Exception, SystemExit) as error:
+    except USER_ERRORS as error:
         line = error.lineno if isinstance(error, SyntaxError) and error.filename == file else start
         for frame in traceback.extract_tb(error.__traceback__):
             if frame.filename == file:
                 line = frame.lineno
-        text = error.msg if isinstance(error, SyntaxError) else error
+        text = error.msg if isinstance(error, SyntaxError) else text_of(error)
         fail(
             "NKC017",
             what=what,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import re
 import zlib
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
+from nkicc.ir.access import MAX_TENSOR_BYTES
 from nkicc.ir.errors import fail
 from nkicc.ir.types import DType
 from nkicc.nki import Kernel
@@ -131,6 +133,8 @@ def _generated(name: str, seed: int, dtype: str, extents: str, same: str | None)
         shape = tuple(int(extent) for extent in extents.split(","))
     except ValueError:
         fail("NKC006", option="--input", why=f"{name}: [{extents}] is no shape, such as [128,512]")
+    if min(shape) < 1 or math.prod(shape) * element.size > MAX_TENSOR_BYTES:
+        fail("NKC006", option="--input", why=f"{name}: {dtype}[{extents}] is no size of a tensor")
     if same:
         value = cache(lambda: random_array(element, shape, name, seed, None))
         return lambda rank: value()

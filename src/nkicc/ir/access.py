@@ -25,6 +25,8 @@ __all__ = ["AccessPattern", "Register", "Remote", "Tensor"]
 
 #: No device has HBM for a larger tensor; a million ranks of it still have a size that NumPy can count.
 MAX_TENSOR_BYTES = 1 << 40
+#: NumPy arrays have at most 64 dimensions; ranks, groups and chunks take some of them.
+MAX_DIMS = 32
 
 
 class Remote(Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,6 +69,8 @@ class Tensor(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
         """Refuse empty shapes (NKC020), absurd sizes (NKC106) and more than 128 partitions (NKC021)."""
         if not self.shape or any(type(n) is not int or n < 1 for n in self.shape):
             fail("NKC020", name=self.name, shape=self.shape, loc=self.loc)
+        if len(self.shape) > MAX_DIMS:
+            fail("NKC025", name=self.name, why=_too_many(len(self.shape)), loc=self.loc)
         if self.size * self.dtype.size > MAX_TENSOR_BYTES:
             fail(
                 "NKC106",
@@ -141,6 +145,8 @@ class AccessPattern(Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         pattern = self.pattern
         if not pattern or min([count for _, count in pattern]) < 1:
             fail("NKC025", name=self.tensor, why=f"every count must be at least 1: {pattern}", operand=operand, loc=loc)
+        if len(pattern) > MAX_DIMS:
+            fail("NKC025", name=self.tensor, why=_too_many(len(pattern)), operand=operand, loc=loc)
         size = tensor.size
         if self.dtype is not None and self.dtype is not tensor.dtype:
             size = size * tensor.dtype.size // self.dtype.size
@@ -164,7 +170,7 @@ class AccessPattern(Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         why = ""
         if self.scalar_offset is not None and self.vector_offset is not None:
             why = "scalar_offset and vector_offset exclude each other"
-        elif self.indirect_stride < 1:
+        elif not 1 <= self.indirect_stride <= MAX_TENSOR_BYTES:
             why = f"a dynamic offset needs a positive indirect_stride, got {self.indirect_stride}"
         elif self.vector_offset is not None:
             if not tensor.memory.is_hbm:
@@ -173,6 +179,10 @@ class AccessPattern(Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
                 why = f"vector_offset holds {self.vector_offset.size} indices for {self.pattern[0][1]} rows"
         if why:
             fail("NKC025", name=self.tensor, why=why, operand=operand, loc=loc)
+
+
+def _too_many(dims: int) -> str:
+    return f"it has {dims} dimensions, at most {MAX_DIMS} are permitted"
 
 
 @lru_cache(maxsize=4096)

@@ -151,6 +151,26 @@ def verify_operands(inst: Inst, scope: Scope) -> None:
     for role, operands in (("dst", inst.writes()), ("src", inst.reads())):
         for ap in operands:
             ap.verify(scope.tensor(ap, loc), operand=role, loc=loc)
+            if ap.is_dynamic:
+                verify_offset(scope, ap, role, loc)
+
+
+def verify_offset(scope: Scope, ap: AccessPattern, operand: str, loc: Loc | None) -> None:
+    """The offset of a dynamic pattern, where memory holds it: inside its tensor (NKC023 to NKC025), of integers and, if
+    scalar, a single one (NKC025)."""
+    for source in (ap.scalar_offset, ap.vector_offset):
+        if not isinstance(source, AccessPattern):
+            continue
+        source.verify(scope.tensor(source, loc), operand=operand, loc=loc)
+        why = ""
+        if scope.dtype(source).is_float:
+            why = f"its offset in {source.tensor!r} is {scope.dtype(source).value}, not an integer"
+        elif source is ap.scalar_offset and source.size != 1:
+            why = f"its scalar_offset in {source.tensor!r} holds {source.size} elements, not one"
+        if why:
+            fail("NKC025", name=ap.tensor, why=why, operand=operand, loc=loc)
+        if source.is_dynamic:
+            verify_offset(scope, source, operand, loc)
 
 
 def same_dtype(inst: Inst, scope: Scope, left: AccessPattern, right: AccessPattern) -> None:

@@ -264,6 +264,11 @@ class InstCollectiveCompute(Inst, frozen=True, kw_only=True):
                 case CollectiveKind.AllToAllV:
                     if self.metadata is None:
                         fail("NKC034", inst=self.label, expected="one", what="metadata tensor", found=0, loc=self.loc)
+                    if len(self.srcs) != 1:
+                        count = len(self.srcs)
+                        fail(
+                            "NKC034", inst=self.label, expected="exactly one", what="source", found=count, loc=self.loc
+                        )
                     check_metadata(self, scope, self.metadata, dst, n, self.has_rdispls)
                 case _:
                     if src.shape != dst.shape:
@@ -370,6 +375,7 @@ class InstGPSIMDSB2SB(Inst, frozen=True, kw_only=True):
         return (self.dst,)
 
     def verify(self, scope: Scope) -> None:
+        check_local(self, scope)
         verify_operands(self, scope)
         in_memory(self, scope, self.src, "src", Memory.sbuf)
         in_memory(self, scope, self.dst, "dst", Memory.sbuf)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from .types import DType, Loc
 
-__all__ = ["CATALOGUE", "Entry", "NkiccError", "Related", "fail"]
+__all__ = ["CATALOGUE", "USER_ERRORS", "Entry", "NkiccError", "Related", "fail", "text_of"]
 
 
 #: Lists of ranks and groups may be long; this much of a sentence is shown.
@@ -125,6 +125,18 @@ class NkiccError(Exception):
             "line": self.loc.line if self.loc else None,
             "notes": list(self.notes),
         }
+
+
+#: What the user's own Python may raise; only an interrupt from the keyboard is not its doing.
+USER_ERRORS = (Exception, SystemExit, GeneratorExit)
+
+
+def text_of(error: BaseException) -> str:
+    """The text of a foreign exception, whose own `__str__` may raise."""
+    try:
+        return str(error)
+    except Exception:
+        return "(its text cannot be shown)"
 
 
 def fail(

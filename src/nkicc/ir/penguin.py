@@ -560,6 +560,8 @@ class CurrentProcessingRankId(Inst, frozen=True, kw_only=True):
     replica_groups: Groups
 
     def verify(self, scope: Scope) -> None:
+        if self.num_channels not in (1, 2, 4):
+            fail("NKC056", inst=self.label, found=self.num_channels, operand="num_channels", loc=self.loc)
         scope.check_groups(self.replica_groups, self.label, self.loc, equal=False)
 
 

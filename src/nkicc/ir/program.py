@@ -7,7 +7,8 @@ loop holds its body. Both levels share this shape; `Module.level` says which ins
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Union, get_args
 
@@ -16,9 +17,9 @@ from msgspec import Struct
 
 from . import bir, isa, penguin
 from .access import AccessPattern, Tensor
-from .base import Inst, Scope
+from .base import Inst, Scope, show_ranks
 from .errors import fail
-from .types import RegisterName, Target, World
+from .types import Loc, RegisterName, Target, World
 
 __all__ = [
     "BIR",
@@ -52,12 +53,35 @@ class InstLoop(Inst, frozen=True, kw_only=True):
     step: int = 1
     body: tuple[Instruction, ...]
 
+    def verify(self, scope: Scope) -> None:
+        """NKC035 for a step of 0, a bound that no register holds, or a mask, which loops do not have."""
+        check_unmasked(self)
+        for what, value, permitted in (
+            ("start", self.start, "a register or 32 bits"),
+            ("stop", self.stop, "a register or 32 bits"),
+            ("step", self.step, "32 bits other than 0"),
+        ):
+            if isinstance(value, int) and (not -(2**31) <= value < 2**32 or (what == "step" and value == 0)):
+                fail(
+                    "NKC035",
+                    inst=self.label,
+                    what=what,
+                    found=value,
+                    permitted=permitted,
+                    operand=what,
+                    loc=self.loc,
+                )
+
 
 class InstWhile(Inst, frozen=True, kw_only=True):
     """while condition: body. The register is read before every pass (zero ends the loop); the body recomputes it."""
 
     condition: RegisterName
     body: tuple[Instruction, ...]
+
+    def verify(self, scope: Scope) -> None:
+        """NKC035 for a mask, which loops do not have."""
+        check_unmasked(self)
 
 
 #: The instructions that hold others in `body`.
@@ -129,6 +153,7 @@ class Module(Struct, frozen=True, omit_defaults=False, forbid_unknown_fields=Tru
         """Structure and every instruction by itself; raises NkiccError."""
         for program in self.programs:
             verify_program(self, program)
+        check_ranks(self.programs, self.world)
 
     def to_json(self, *, indent: int = 2) -> str:
         """The module as JSON; `from_json` reads it back to an equal module."""
@@ -169,6 +194,40 @@ def walk(body: Iterable[Instruction]) -> Iterator[Instruction]:
             yield from walk(inst.body)
 
 
+def check_unmasked(loop: InstLoop | InstWhile) -> None:
+    if loop.mask is not None:
+        permitted = "none on a loop; mask what is inside"
+        fail("NKC035", inst=loop.label, what="mask", found=loop.mask, permitted=permitted, operand="mask", loc=loop.loc)
+
+
+def check_ranks(programs: Sequence[Program], world: World, loc: Loc | None = None) -> None:
+    """NKC049 unless every rank of the world runs exactly one program."""
+    if len(programs) == 1 and not programs[0].ranks:
+        return
+    runs = Counter(rank for program in programs for rank in program.ranks or range(world.ranks))
+    for count in (0, *sorted(set(runs.values()) - {1})):
+        ranks = [rank for rank in range(world.ranks) if runs[rank] == count]
+        if ranks:
+            fail("NKC049", ranks=show_ranks(ranks), count=count, loc=loc)
+
+
+def check_alias(tensors: Sequence[Mapping[str, Tensor]], core: int, tensor: Tensor) -> None:
+    """An alias stands for an equal tensor (NKC022) of a core of the rank (NKC070) that is no alias itself (NKC023);
+    `tensors` are those of each core."""
+    if tensor.remote is None:
+        return
+    owner = tensor.remote.core
+    if not 0 <= owner < len(tensors):
+        name = f"tensor {tensor.name!r}"
+        fail("NKC070", inst=name, what="remote.core", found=owner, operand="remote", core=core, loc=tensor.loc)
+    target = tensors[owner].get(tensor.remote.tensor)
+    if target is None or target.remote is not None:
+        fail("NKC023", name=tensor.remote.tensor, operand="remote", core=owner, loc=tensor.loc)
+    if (target.shape, target.dtype, target.memory) != (tensor.shape, tensor.dtype, tensor.memory):
+        both = [f"{t.dtype.value}{list(t.shape)} in {t.memory.value}" for t in (target, tensor)]
+        fail("NKC022", name=tensor.name, first=both[0], second=both[1], operand="remote", core=core, loc=tensor.loc)
+
+
 def verify_program(module: Module, program: Program) -> None:
     """One program of a module: cores, tensors, levels, instructions."""
     if len(program.cores) != module.world.lnc:
@@ -194,10 +253,12 @@ def verify_program(module: Module, program: Program) -> None:
             )
     for rank in program.ranks:
         Scope(module.world, module.target, {}).check_rank(rank, "ranks", None)
+    tensors = [{tensor.name: tensor for tensor in (*program.tensors, *part.tensors)} for part in program.cores]
     for core, part in enumerate(program.cores):
         seen: dict[str, Tensor] = {}
         for tensor in (*program.tensors, *part.tensors):
             tensor.verify()
+            check_alias(tensors, core, tensor)
             if tensor.name in seen:
                 fail(
                     "NKC022",

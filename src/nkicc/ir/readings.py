@@ -21,6 +21,9 @@ from .program import Program, walk
 __all__ = ["Reading", "meaning", "readings"]
 
 
+Opcode = tuple[str, int, int, int, int]
+
+
 class Reading(str, Enum):
     both = "both"
     lanes = "lanes"
@@ -46,7 +49,7 @@ def readings(program: Program) -> list[list[Reading]]:
         [k for k, inst in enumerate(insts) if all(ap.tensor in shared for ap in inst.dsts)] for insts in issued
     ]
     left, right = ([meaning(issued[core][k]) for k in on_shared[core]] for core in (0, 1))
-    for tag, a0, a1, b0, b1 in _opcodes(left, right):
+    for tag, a0, a1, b0, b1 in _differences(left, right):
         if tag == "equal":
             reading = Reading.both
         elif tag in ("delete", "insert"):
@@ -61,14 +64,12 @@ def readings(program: Program) -> list[list[Reading]]:
     return found
 
 
-def _opcodes(
-    left: Sequence[InstCollectiveCompute], right: Sequence[InstCollectiveCompute]
-) -> list[tuple[str, int, int, int, int]]:
-    """How the two sequences differ, as difflib tells it; what they begin with in common is not searched."""
-    common = next((k for k, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
-    rest = SequenceMatcher(None, left[common:], right[common:], autojunk=False).get_opcodes()
-    shifted = [(tag, *(at + common for at in spans)) for tag, *spans in rest]
-    return [("equal", 0, common, 0, common), *shifted]  # type: ignore[list-item]
+def _differences(left: list[InstCollectiveCompute], right: list[InstCollectiveCompute]) -> list[Opcode]:
+    """Opcodes as difflib's. What the sequences share at their start, mostly all of them, costs linear time."""
+    same = next((k for k, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+    head: list[Opcode] = [("equal", 0, same, 0, same)] if same else []
+    tail = SequenceMatcher(None, left[same:], right[same:], autojunk=False).get_opcodes()
+    return head + [(tag, a0 + same, a1 + same, b0 + same, b1 + same) for tag, a0, a1, b0, b1 in tail]
 
 
 def meaning(inst: InstCollectiveCompute) -> InstCollectiveCompute:

@@ -84,7 +84,7 @@ class DType(str, Enum):
         if found is None:
             try:
                 found = _BY_NAME.get(np.dtype(dtype).name)  # type: ignore[call-overload]
-            except TypeError:
+            except (TypeError, ValueError, SyntaxError):
                 found = None
         if found is None:
             raise TypeError(f"{dtype!r} is not a data type of the machine; it has {', '.join(cls)}")
@@ -233,7 +233,7 @@ class Target(str, Enum):
         return 16_384
 
 
-class Loc(Struct, frozen=True, omit_defaults=True):
+class Loc(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A line of the user's source: where an instruction, a tensor or an error comes from."""
 
     file: str

@@ -38,6 +38,7 @@ class Kernel:
         self.function = function
         self.grid = grid
         functools.update_wrapper(self, function)
+        self.name: str = getattr(function, "__name__", type(function).__name__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself, while a kernel is traced. Otherwise a run on one rank: returns arrays, and arrays that
@@ -48,7 +49,7 @@ class Kernel:
 
     def _launcher(self) -> Launcher:
         if _launcher is None:
-            refuse("NKC009", what=f"kernel {self.function.__name__}")
+            refuse("NKC009", what=f"kernel {self.name}")
         return _launcher
 
     def __getitem__(self, grid: int | tuple[int, ...]) -> Kernel:
@@ -57,7 +58,7 @@ class Kernel:
         if type(extent) is not int or extent < 1:
             refuse(
                 "NKC035",
-                inst=self.function.__name__,
+                inst=self.name,
                 what="grid",
                 found=grid,
                 permitted="one integer, the number of cores of a rank",

@@ -42,10 +42,10 @@ class Tracer:
     def target(self) -> Target:
         return self.codegen.target
 
-    def argument(self, name: str, shape: tuple[int, ...], dtype: DType) -> Tensor:
-        """The tensor of a kernel argument, in shared HBM."""
+    def argument(self, name: str, shape: tuple[int, ...], dtype: DType, loc: Loc | None) -> Tensor:
+        """The tensor of a kernel argument, in shared HBM; `loc` is the kernel's own line."""
         self._arguments.add(name)
-        return self.codegen.allocate(name, shape, dtype, Memory.shared_hbm)
+        return self.codegen.allocate(name, shape, dtype, Memory.shared_hbm, loc=loc)
 
     def allocate(self, name: str, shape: tuple[int, ...], dtype: DType, memory: Memory) -> Tensor:
         """A tensor of the kernel's own. Without a name it gets one that counts per memory, so that both cores of a rank

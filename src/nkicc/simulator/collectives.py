@@ -288,13 +288,14 @@ def _count_mismatch(
 
 
 def _check_extents(inst: InstCollectiveCompute, start: Array, count: Array, size: int, what: str) -> None:
-    bad = (count > 0) & (start + count > size)
+    bad = (count < 0) | (count > 0) & ((start < 0) | (start + count > size))
     if bad.any():
         at = tuple(np.argwhere(bad)[0])
+        first, last = int(start[at]), int((start + count)[at]) - 1
         fail(
             "NKC102",
             inst=inst.label,
-            value=int((start + count)[at]) - 1,
+            value=first if first < 0 else last,
             name=what,
             last=size - 1,
             operand="metadata",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from nkicc.ir.access import AccessPattern
+from nkicc.ir.access import AccessPattern, Register
 from nkicc.ir.base import Inst
 from nkicc.ir.bir import (
     CollectiveKind,
@@ -117,18 +117,23 @@ class Compiler:
         return type(inst) in RULES or (isinstance(inst, InstCollectiveCompute) and inst.is_local)
 
     def _conflicts(self, inst: Instruction) -> bool:
-        """Whether an instruction touches what a posted transfer still writes, or writes what it still reads."""
+        """Whether an instruction touches what a posted transfer still writes, or writes what it still reads: operands,
+        dynamic offsets in memory or in registers."""
         writes = {ap.tensor for ap in inst.writes()}
         reads = {ap.tensor for ap in inst.reads()} | set(offset_tensors((*inst.reads(), *inst.writes())))
+        register = written_register(inst)
         for _, posted in self.pending:
             if any(ap.tensor in reads | writes for ap in posted.writes()):
                 return True
-            if any(ap.tensor in writes for ap in posted.reads()):
+            operands = (*posted.reads(), *posted.writes())
+            if any(ap.tensor in writes for ap in posted.reads()) or not writes.isdisjoint(offset_tensors(operands)):
+                return True
+            if register is not None and any(ap.scalar_offset == register for ap in operands):
                 return True
         return False
 
     def _settle(self) -> Block:
-        waits: Block = [Wait(inst, lambda cell=cell: cell[0], 0) for cell, inst in self.pending]
+        waits: Block = [Wait(inst, lambda cell=cell: cell[0], posted=True) for cell, inst in self.pending]
         self.pending = []
         return waits
 
@@ -218,16 +223,9 @@ class Compiler:
             flags.clear()
             peers = froms if kind is not CollectiveKind.AllReduce else tuple(offers)
             for i, peer in enumerate(peers):
-                offered = offers[peer]
-                view = offered[i if kind is CollectiveKind.SendRecvCCE else 0]
-                source = view.read()
-                if source.shape[1:] != sinks[0].shape or source.dtype != sinks[0].dtype:
-                    fail(
-                        "NKC101", inst=inst.label, left=f"core {core.index}",
-                        left_op=f"receives {sinks[0].dtype.name}{list(sinks[0].shape)}", right=f"core {peer}",
-                        right_op=f"sends {source.dtype.name}{list(source.shape[1:])}", core=core.index, loc=inst.loc,
-                    )  # fmt: skip
-                values.append(source.copy())
+                index = i if kind is CollectiveKind.SendRecvCCE else 0
+                values.append(take(inst, core, sinks[0], offers[peer], peer, index))
+                view = offers[peer][index]
                 flags.append(unwritten.copy_of_flags(view) if checked else None)
                 if flags[-1] is not None and kind is not CollectiveKind.SendRecv:
                     unwritten.refuse(inst, view, flags[-1])
@@ -256,7 +254,9 @@ class Compiler:
 
         if kind is CollectiveKind.AllReduce:
             return Wait(inst, arrive)
+        # Where a mask leaves the transfer out there is nothing to wait for.
         cell: list[Token] = [Token(inst)]
+        cell[0].done = True
         self.pending.append((cell, inst))
 
         def run() -> None:
@@ -273,9 +273,9 @@ class Compiler:
         checked = core.set.uninitialised
 
         def gather(offers: dict[int, list[AnyView]]) -> None:
-            offered = offers[1 - core.index][0]
-            value[:] = [offered.read().copy()]
-            flags[:] = [unwritten.copy_of_flags(offered) if checked else None]
+            peer = 1 - core.index
+            value[:] = [take(inst, core, sink, offers[peer], peer, 0)]
+            flags[:] = [unwritten.copy_of_flags(offers[peer][0]) if checked else None]
 
         def deliver() -> None:
             if checked:
@@ -287,12 +287,30 @@ class Compiler:
         return Wait(inst, lambda: meetings.post(core, inst, "GPSIMDSB2SB", inst.pipe_id, offer))
 
 
+def take(inst: Inst, core: CoreState, sink: AnyView, offered: list[AnyView], peer: int, index: int) -> Array:
+    """A copy of what core `peer` offers at `index`; NKC101 unless it offers that, in the shape and type of `sink`."""
+    wanted = f"{sink.dtype.name}{list(sink.shape)}"
+    sent = "nothing" if index >= len(offered) else f"{offered[index].dtype.name}{list(offered[index].shape)}"
+    if sent != wanted:
+        fail(
+            "NKC101", inst=inst.label, left=f"core {core.index}", left_op=f"receive {wanted} as source {index}",
+            right=f"core {peer}", right_op=f"send {sent}", core=core.index, loc=inst.loc,
+        )  # fmt: skip
+    return offered[index].read().copy()
+
+
 def offset_tensors(aps: Sequence[AccessPattern]) -> Iterator[str]:
     """Tensors that hold dynamic offsets of the patterns."""
     for ap in aps:
         for source in (ap.scalar_offset, ap.vector_offset):
             if isinstance(source, AccessPattern):
                 yield source.tensor
+
+
+def written_register(inst: Inst) -> str | None:
+    """The register that an instruction sets: its `dst`, or the `output` of a rank instruction."""
+    target = getattr(inst, "output", None) or getattr(inst, "dst", None)
+    return target.name if isinstance(target, Register) else None
 
 
 def used_tensors(inst: Instruction) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -52,7 +53,10 @@ class Meetings:
         self._barriers: dict[int, dict[int, Token]] = defaultdict(dict)
         self._posts: dict[tuple[int, str, int | None], dict[int, deque[tuple[Token, Offer]]]] = {}
         self._cores: dict[tuple[int, int], Arrival] = {}
-        self._arrived: dict[tuple[int, int], Arrival] = {}
+        #: By the rank sets that take part and the core (-1: the rank as a whole), who has arrived.
+        self._arrived: dict[tuple[tuple[int, ...], int], dict[int, Arrival]] = {}
+        #: Per number of an instruction: the rank sets that take part together with a rank set.
+        self._closures: dict[int, dict[int, set[int]]] = {}
         self._sends: OpenEnds = {}
         self._receives: OpenEnds = {}
         #: Numbers for instructions of equal meaning, so that meetings do not hash whole instructions.
@@ -135,40 +139,35 @@ class Meetings:
         if len(self.sets) == 1:
             self._execute([arrival])
             return token
-        lane = core.index if reading is Reading.lanes else -1
-        self._arrived[id(core.set), lane] = arrival
-        members = self._closure(arrival.set, arrival.inst)
-        present = [other for s in members if (other := self._partner(arrival, s, lane)) is not None]
-        if len(present) == len(members):
-            for s in members:
-                del self._arrived[id(s), lane]
-            self._execute(present)
+        members = self._members(arrival)
+        key = (tuple([id(s) for s in members]), core.index if reading is Reading.lanes else -1)
+        met = self._arrived.setdefault(key, {})
+        if met:
+            self._same_operation(arrival, next(iter(met.values())))
+        met[id(core.set)] = arrival
+        if len(met) == len(members):
+            del self._arrived[key]
+            self._execute([met[id(s)] for s in members])
         return token
 
-    def _partner(self, arrival: Arrival, ranks: RankSet, lane: int) -> Arrival | None:
-        """The arrival of a rank set at the same operation, if it is there. One that waits elsewhere may come later,
-        unless it waits for `arrival` in turn: then the two will never meet (NKC101)."""
-        other = self._arrived.get((id(ranks), lane))
-        if other is None:
-            return None
-        if other.number != arrival.number and arrival.set not in self._closure(ranks, other.inst):
-            return None
-        self._same_operation(arrival, other)
-        return other
-
-    def _closure(self, start: RankSet, inst: InstCollectiveCompute) -> list[RankSet]:
+    def _members(self, arrival: Arrival) -> list[RankSet]:
         """All rank sets that must take part because they share a group (or a pair), in the order of the run."""
-        groups: Sequence[tuple[int, ...]] = inst.cc_channel.replica_groups or inst.src_target_pairs
-        found = {id(start)}
-        grown = True
-        while grown:
-            grown = False
-            for group in groups:
-                sets = {id(self._set_of[rank]) for rank in group}
-                if sets & found and not sets <= found:
-                    found |= sets
-                    grown = True
-        return [s for s in self.sets if id(s) in found]
+        closure = self._closures.get(arrival.number)
+        if closure is None:
+            inst = arrival.inst
+            closure = self._closures[arrival.number] = {id(s): {id(s)} for s in self.sets}
+            for group in inst.cc_channel.replica_groups or inst.src_target_pairs:
+                merged = set().union(*[closure[id(self._set_of[rank])] for rank in group])
+                closure.update(dict.fromkeys(merged, merged))
+        return [s for s in self.sets if id(s) in closure[id(arrival.set)]]
+
+    def check_stuck(self) -> None:
+        """NKC101 if two rank sets wait for each other in different operations."""
+        waiting = [arrival for met in self._arrived.values() for arrival in met.values()]
+        for a, b in combinations(waiting, 2):
+            ours, theirs = (self._closures[arrival.number][id(arrival.set)] for arrival in (a, b))
+            if a.set is not b.set and id(b.set) in ours and id(a.set) in theirs:
+                self._same_operation(b, a)
 
     def _same_operation(self, a: Arrival, b: Arrival) -> None:
         """NKC101 unless two members issue the same operation."""
@@ -219,10 +218,10 @@ class Meetings:
             return [(self._set_of[inst.peer_id], None)]
         if any(token in arrival.tokens for arrival in self._cores.values()):
             return [(mine, 1 - core.index)]
-        for (_, lane), arrival in self._arrived.items():
-            if token in arrival.tokens:
-                absent = [s for s in self._closure(mine, arrival.inst) if (id(s), lane) not in self._arrived]
-                return [(s, None if lane < 0 else lane) for s in absent]
+        for (_, lane), met in self._arrived.items():
+            arrival = met.get(id(mine))
+            if arrival is not None and token in arrival.tokens:
+                return [(s, None if lane < 0 else lane) for s in self._members(arrival) if id(s) not in met]
         for (ranks, _, _), queues in self._posts.items():
             if ranks == id(mine) and any(token is posted for posted, _ in queues[core.index]):
                 return [(mine, c) for c in range(len(mine.cores)) if not queues[c]]

@@ -12,13 +12,13 @@ ranks have left a loop that others still run, views write to the others only.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Never
 
 import numpy as np
 from msgspec import structs
 
-from nkicc.ir.access import AccessPattern, Tensor, is_dense
+from nkicc.ir.access import MAX_TENSOR_BYTES, AccessPattern, Tensor, is_dense
 from nkicc.ir.errors import fail
 from nkicc.ir.types import DType, Loc
 
@@ -295,6 +295,11 @@ class Buffer:
             self._spare[data.shape[0]] = data
 
 
+def byte_strides(pattern: Sequence[tuple[int, int]], item: int) -> tuple[int, ...]:
+    """Strides in bytes. An extent of 1 may carry any stride, even one that NumPy cannot hold: that becomes 0."""
+    return tuple([stride * item if count > 1 or abs(stride) < MAX_TENSOR_BYTES else 0 for stride, count in pattern])
+
+
 class View:
     """An access pattern whose offset is known when the program is compiled."""
 
@@ -309,7 +314,7 @@ class View:
         self.dtype = buffer.dtype if ap.dtype is None else ap.dtype.numpy
         item = self.dtype.itemsize
         self.offset = ap.offset * item
-        self.strides = tuple([stride * item for stride, _ in ap.pattern])
+        self.strides = byte_strides(ap.pattern, item)
         self.covers = (
             ap.offset == 0 and is_dense(ap.pattern) and ap.size * item == buffer.tensor.size * buffer.dtype.itemsize
         )
@@ -412,7 +417,7 @@ class DynamicView:
         self.loc = loc
         inner = ap.pattern[1:] if self.vector else ap.pattern
         self.inner = tuple([count for _, count in inner])
-        self.strides = tuple([stride * item for stride, _ in inner])
+        self.strides = byte_strides(inner, item)
         total = buffer.tensor.size * buffer.dtype.itemsize // item
         low, high = ap.bounds()
         self.last = (total - 1 - high) // ap.indirect_stride

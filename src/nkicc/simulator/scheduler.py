@@ -36,11 +36,13 @@ class Scheduler:
         ]
 
     def run(self) -> None:
-        """Advance all streams to their ends; NKC100 if none can move."""
+        """Advance all streams to their ends; NKC100 if none can move, NKC101 if that is because members of a
+        group issue different operations."""
         open_streams = list(self.streams)
         while open_streams:
             free = [stream for stream in open_streams if stream.waits is None or stream.waits.done]
             if not free:
+                self._meetings.check_stuck()
                 report_deadlock(self.streams, self._meetings)
             if self._random is not None:
                 free = [free[self._random.integers(len(free))]]

@@ -42,14 +42,15 @@ class Run:
 
 
 class Wait:
-    """A place where the stream arrives at a meeting, or waits for an earlier arrival; `count`: 1 or 0 instructions."""
+    """A place where the stream arrives at a meeting. With `posted` it only waits for an arrival that it made before: it
+    is no instruction of its own, and the mask, whose register may have changed since, does not matter."""
 
-    __slots__ = ("arrive", "count", "inst")
+    __slots__ = ("arrive", "inst", "posted")
 
-    def __init__(self, inst: Inst, arrive: Callable[[], Token], count: int = 1) -> None:
+    def __init__(self, inst: Inst, arrive: Callable[[], Token], *, posted: bool = False) -> None:
         self.inst = inst
         self.arrive = arrive
-        self.count = count
+        self.posted = posted
 
 
 class Repeat:
@@ -88,10 +89,10 @@ class Stream:
             if type(part) is Run:
                 self._run(part)
             elif type(part) is Wait:
-                self.report.instructions += part.count
-                if part.inst.mask is not None and not uniform_mask(self.core, part.inst):
-                    continue
-                if part.count:
+                if not part.posted:
+                    self.report.instructions += 1
+                    if part.inst.mask is not None and not uniform_mask(self.core, part.inst):
+                        continue
                     self.history.note(part.inst)
                 token = part.arrive()
                 if not token.done:

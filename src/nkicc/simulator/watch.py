@@ -17,6 +17,7 @@ import numpy as np
 
 from nkicc.ir.base import Inst
 from nkicc.ir.errors import fail
+from nkicc.ir.findings import Related
 
 from .memory import AnyView, Buffer, DynamicView
 from .rules import Step
@@ -164,7 +165,7 @@ class Watch:
         fail(
             "NKC120", inst=inst.label, does=does, name=view.buffer.tensor.name, other=1 - core,
             did=did, core=core, loc=inst.loc,
-            notes=(f"core {1 - core} {did} it in {first.inst.label} at {first.inst.loc}",),
+            notes=(Related(f"core {1 - core} {did} it in {first.inst.label}", first.inst.loc),),
         )  # fmt: skip
 
     def _find(self, shadow: _Shadow, core: int, number: int) -> _Access:
