@@ -106,7 +106,9 @@ def test_the_table_of_ops_is_complete() -> None:
         assert CollectiveKind(name).number == int(number)
 
 
-@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/decisions.md", "docs/ops.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/decisions.md", "docs/ops.md", "docs/checks.md"]
+)
 def test_files_and_passes_that_documents_name_exist(name: str) -> None:
     text = (ROOT / name).read_text()
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):

@@ -143,6 +143,38 @@ def test_a_program_in_json_is_checked_as_well(cli: Cli, ring: Path) -> None:
     assert done.json()["notes"] == ["random inputs: x (seed 0)"]
 
 
+RACE = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+
+
+@nki.jit
+def both(x):
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="y")
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.memset(dst=tile, value=float(nl.program_id(0)))
+    nisa.dma_copy(dst=y, src=tile)
+    return y
+
+
+def inputs(rank, ranks):
+    return {"x": np.full((4, 4), rank, np.float32)}
+"""
+
+
+def test_a_check_can_be_left_out(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "race.py"
+    file.write_text(RACE)
+    for command in ("check", "run"):
+        done = cli(command, file, "--lnc", 2)
+        assert done.code == 1
+        assert "NKC120" in done.out + done.err
+        assert cli(command, file, "--lnc", 2, "--without", "races").code == 0
+        assert cli(command, file, "--without", "everything").code == 2
+
+
 def test_bad_usage_is_no_finding(cli: Cli, example: Path, tmp_path: Path) -> None:
     assert cli("check", "no/such.py").code == 2
     assert cli("check", example, "--seeds", "-1").code == 2

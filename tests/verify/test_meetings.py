@@ -33,7 +33,9 @@ def sbuf(shape: tuple[int, ...] = (2, 4), dtype: Any = nl.float32) -> nl.ndarray
 
 
 def reduce(name: str, group: Any, shape: tuple[int, ...] = (2, 4), dtype: Any = nl.float32, op: Any = nl.add) -> None:
-    src, dst = nl.zeros(shape, dtype, nl.shared_hbm, name=f"{name}_src"), hbm(f"{name}_dst", shape, dtype)
+    src, dst, ones = hbm(f"{name}_src", shape, dtype), hbm(f"{name}_dst", shape, dtype), sbuf(shape, dtype)
+    nisa.memset(ones, 1)
+    nisa.dma_copy(src, ones)
     ncc.all_reduce([src], [dst], ncc.ReplicaGroup(group), op)
 
 

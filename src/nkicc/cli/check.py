@@ -22,6 +22,7 @@ from .options import (
     Seed,
     Strict,
     TargetName,
+    Without,
 )
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def check(
     seeds: _SEEDS = 0,
     ring_order: RingOrder = None,
     schedule: Schedule = None,
+    without: Without = None,
     no_golden: Annotated[bool, typer.Option("--no-golden", help="Do not compare with the file's golden().")] = False,
     json: Json = False,
     sarif: Annotated[
@@ -86,7 +88,7 @@ def check(
     perturbations = [Perturbation(seed, seed) for seed in range(1, seeds + 1)]
     if ring_order is not None or schedule is not None:
         perturbations.insert(0, Perturbation(ring_order, schedule))
-    examination = Examination()
+    examination = Examination(without or ())
     with job.progress("building") as stage:
         try:
             source = load(file)

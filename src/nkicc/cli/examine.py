@@ -20,6 +20,7 @@ from nkicc.verify import check
 
 from . import execution, job, outcome
 from .job import Arguments, Stage
+from .options import switches
 from .source import KernelFile
 
 __all__ = ["Examination", "Perturbation"]
@@ -46,7 +47,8 @@ class Perturbation(Struct, frozen=True):
 class Examination:
     """A kernel under examination and what was found so far. NkiccErrors of a step are the caller's to add."""
 
-    def __init__(self) -> None:
+    def __init__(self, without: Sequence[str] = ()) -> None:
+        self._without = list(without)
         self.title = ""
         self.module: Module | None = None
         self.notes: list[str] = []
@@ -137,11 +139,8 @@ class Examination:
 
     def _simulate(self, perturbation: Perturbation) -> outcome.Outcome:
         assert self.module is not None
-        options = Options(
-            low_precision_as_float32=low_precision_as_float32(),
-            ring_order=perturbation.ring_order,
-            schedule=perturbation.schedule,
-        )
+        given = switches(perturbation.ring_order, perturbation.schedule, self._without)
+        options = Options(low_precision_as_float32=low_precision_as_float32(), **given)  # type: ignore[arg-type]
         return execution.simulate(self.title, self.module, self._stacks, options)
 
     def _differences(self, other: outcome.Outcome, perturbation: Perturbation) -> list[Finding]:

@@ -25,6 +25,8 @@ __all__ = [
     "Seed",
     "Strict",
     "TargetName",
+    "Without",
+    "switches",
 ]
 
 DEFAULT_RANKS = 4
@@ -164,3 +166,18 @@ Strict = Annotated[bool, typer.Option("--strict", help="Warnings are errors.")]
 AllowIo = Annotated[
     bool, typer.Option("--allow-io", help="Permit kernel inputs and outputs as operands of collectives.")
 ]
+Without = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--without",
+        metavar="CHECK",
+        parser=_choice("--without", "races", "uninitialised"),
+        help="Leave out a check that is made while running (repeatable): races, uninitialised.",
+        show_default=False,
+    ),
+]
+
+
+def switches(ring_order: int | None, schedule: int | None, without: list[str] | None) -> dict[str, int | bool | None]:
+    """The options of a run as fields of `nkicc.engines.Options`."""
+    return {"ring_order": ring_order, "schedule": schedule, **dict.fromkeys(without or (), False)}

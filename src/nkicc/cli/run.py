@@ -23,6 +23,8 @@ from .options import (
     Seed,
     Strict,
     TargetName,
+    Without,
+    switches,
 )
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ def run(
     ] = None,
     ring_order: RingOrder = None,
     schedule: Schedule = None,
+    without: Without = None,
     sdk: SdkRelease = "2.33",
     strict: Strict = False,
     allow_io: AllowIo = False,
@@ -87,7 +90,7 @@ def run(
     source = load(file)
     world, machine = job.world(source, ranks, lnc, target)
     golden = None
-    options = {"ring_order": ring_order, "schedule": schedule}
+    options = switches(ring_order, schedule, without)
     checks: Checks = {"sdk": sdk, "strict": strict, "allow_io": allow_io}
     with job.progress("inputs") as stage:
         inputs = job.Arguments(source, input or (), world.ranks, seed, stage)
@@ -129,7 +132,7 @@ def _run_kernel(
     path: str | None,
     passes: str | None,
     checks: Checks,
-    options: Mapping[str, int | None],
+    options: Mapping[str, int | bool | None],
     stage: Stage,
 ) -> Outcome:
     from nkicc import session
@@ -149,7 +152,7 @@ def _run_module(
     inputs: Arguments,
     seed: int,
     checks: Checks,
-    options: Mapping[str, int | None],
+    options: Mapping[str, int | bool | None],
     stage: Stage,
 ) -> Outcome:
     """Check and simulate a program read from JSON."""

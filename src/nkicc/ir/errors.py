@@ -438,6 +438,16 @@ CATALOGUE: dict[str, Entry] = {
         "all wait for each other: {summary}",
         "Issue the operations that wait for each other in one order on all cores and ranks.",
     ),
+    "NKC147": Entry(
+        "{inst} stores data that has made {hops} hop(s) to the place of the rank that is {iteration} hop(s) away",
+        "After t implicit permutes the data here is that of current_processing_rank_id(iteration_id=t).",
+        _API,
+    ),
+    "NKC148": Entry(
+        "{inst} stores data of channel {channel} to the place of the processing rank of channel {asked}",
+        "Each channel has a ring order of its own: ask with the channel_id of the permute that brought the data.",
+        _API,
+    ),
     # --- rules of machines and releases ---------------------------------------------------------------------------
     "NKC150": Entry(
         "{inst}: a group of {size} ranks",

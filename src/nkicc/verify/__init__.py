@@ -18,6 +18,7 @@ from .capacity import check_capacity
 from .cores import check_lanes
 from .meetings import check_meetings
 from .operands import check_io_operands, check_names
+from .rings import check_channels, check_rings
 from .streams import streams_of
 from .targets import SDK, check_targets, release
 
@@ -37,9 +38,9 @@ def check(module: Module, *, sdk: str = SDK, strict: bool = False, allow_io: boo
     """Everything that is wrong with a module, in the order of the checks; a line and a code are reported once.
 
     A malformed program or an instruction that is wrong by itself is one finding and ends the checks. What follows needs
-    the bir level: operands, rules of the target, the cores of a rank, meetings of all streams. `sdk` is the release
-    whose limits are warned of (NKC006 if it is none), `strict` makes warnings errors, `allow_io` permits kernel inputs
-    and outputs as operands of collectives.
+    the bir level: operands, rules of the target, the cores of a rank, rings, meetings of all streams. `sdk` is the
+    release whose limits are warned of (NKC006 if it is none), `strict` makes warnings errors, `allow_io` permits kernel
+    inputs and outputs as operands of collectives.
     """
     rules = release(sdk)
     try:
@@ -64,10 +65,13 @@ def _whole_program(module: Module, sdk: tuple[int, int], allow_io: bool) -> list
         if not allow_io:
             findings += check_io_operands(stream)
         findings += check_names(stream)
+        findings += check_channels(stream)
         findings += check_targets(stream, sdk)
     understood = []
-    for program, cores in zip(module.programs, groupby(streams, lambda s: s.index), strict=True):
-        findings += check_lanes(list(cores[1]))
+    for program, (_, group) in zip(module.programs, groupby(streams, lambda s: s.index), strict=True):
+        cores = list(group)
+        findings += check_lanes(cores)
+        findings += check_rings(cores)
         try:
             understood += readings(program)
         except NkiccError as error:

@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from nkicc.ir.access import AccessPattern
 from nkicc.ir.base import show_ranks
-from nkicc.ir.bir import CollectiveDimension, CollectiveKind, InstCollectiveCompute
+from nkicc.ir.bir import LOCAL_KINDS, CollectiveDimension, CollectiveKind, InstCollectiveCompute
 from nkicc.ir.errors import fail
 from nkicc.ir.findings import Finding, Severity, finding
-from nkicc.ir.types import DType, Memory, Target
+from nkicc.ir.types import DType, Loc, Memory, Target
 
 from .streams import Stream
 
@@ -32,18 +32,23 @@ Slots = dict[str, Any]
 Predicate = Callable[[Stream, InstCollectiveCompute], Slots | None]
 
 _EVERY: frozenset[Target] = frozenset(Target)
+_GLOBAL = frozenset(CollectiveKind) - LOCAL_KINDS
 _IMPLICIT = frozenset({CollectiveKind.PermuteImplicit, CollectiveKind.PermuteReduceImplicit})
+_GROUPED = _GLOBAL - {CollectiveKind.Permute}
 _REDUCED = frozenset({CollectiveKind.AllReduce, CollectiveKind.ReduceScatter})
+_DIMENSIONED = frozenset({CollectiveKind.AllGather, CollectiveKind.ReduceScatter, CollectiveKind.AllToAll})
 #: Physical cores of a chip and chips of a node.
 _CORES_OF_CHIP = {Target.trn1: 2, Target.trn2: 8, Target.trn3: 8}
 _CHIPS_OF_NODE = 16
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """One rule. It holds for `targets` from release `since` up to, but not including, `until`."""
+    """One rule on collectives of some `kinds`, between ranks or `local`, inside of one. It holds for `targets` from
+    release `since` up to, but not including, `until`."""
 
     code: str
     broken: Predicate
+    kinds: frozenset[CollectiveKind] = _GLOBAL
     local: bool = False
     targets: frozenset[Target] = _EVERY
     since: Release = (0, 0)
@@ -63,11 +68,18 @@ def release(text: str) -> Release:
 
 def check_targets(stream: Stream, sdk: Release) -> Iterator[Finding]:
     """The broken rules of a stream's machine and of a release, as warnings."""
-    rules = [rule for rule in RULES if rule.holds(stream.module.target, sdk)]
+    rules: dict[tuple[CollectiveKind, bool], list[Rule]] = {}
+    for rule in RULES:
+        if rule.holds(stream.module.target, sdk):
+            for kind in rule.kinds:
+                rules.setdefault((kind, rule.local), []).append(rule)
+    reported: set[tuple[str, Loc]] = set()
     for inst in stream.collectives:
-        for rule in rules:
-            slots = rule.broken(stream, inst) if rule.local == inst.is_local else None
+        for rule in rules.get((inst.kind, inst.is_local), ()):
+            slots = rule.broken(stream, inst) if (rule.code, inst.loc) not in reported else None
             if slots is not None:
+                if inst.loc is not None:
+                    reported.add((rule.code, inst.loc))
                 place = {"operand": "replica_groups", "ranks": stream.ranks, "cores": (stream.core,), "loc": inst.loc}
                 yield finding(rule.code, Severity.warning, **{**place, "inst": inst.label, **slots})
     yield from _group_count(stream, sdk)
@@ -126,8 +138,6 @@ def _strided(stream: Stream, inst: InstCollectiveCompute) -> Slots | None:
 
 
 def _channels(stream: Stream, inst: InstCollectiveCompute) -> Slots | None:
-    if inst.kind not in _IMPLICIT:
-        return None
     count = max((*inst.channel_ids, inst.channel_id or 0)) + 1
     whole = all(len(group) % _ranks_per_node(stream) == 0 for group in _groups(inst))
     limit = 4 if whole else 2
@@ -138,8 +148,6 @@ def _channels(stream: Stream, inst: InstCollectiveCompute) -> Slots | None:
 
 def _small_exchange(stream: Stream, inst: InstCollectiveCompute) -> Slots | None:
     least = 4 if stream.module.world.lnc == 2 else 8
-    if inst.kind is not CollectiveKind.AllToAll:
-        return None
     for group in _groups(inst):
         if len(group) < least:
             return {"size": len(group), "least": least, "lnc": stream.module.world.lnc}
@@ -147,15 +155,13 @@ def _small_exchange(stream: Stream, inst: InstCollectiveCompute) -> Slots | None
 
 
 def _gather_v(stream: Stream, inst: InstCollectiveCompute) -> Slots | None:
-    if inst.kind is not CollectiveKind.AllGather or inst.metadata is None:
+    if inst.metadata is None:
         return None
     lnc, sizes = stream.module.world.lnc, sorted({len(group) for group in _groups(inst)})
     return {"lnc": lnc, "sizes": sizes} if lnc != 2 or sizes != [4] else None
 
 
 def _exchange_v_trn3(stream: Stream, inst: InstCollectiveCompute) -> Slots | None:
-    if inst.kind is not CollectiveKind.AllToAllV:
-        return None
     for group in _groups(inst):
         consecutive = list(group) == list(range(group[0], group[0] + len(group)))
         if stream.module.world.lnc != 2 or len(group) < 8 or len(group) % 4 or group[0] % 4 or not consecutive:
@@ -164,8 +170,6 @@ def _exchange_v_trn3(stream: Stream, inst: InstCollectiveCompute) -> Slots | Non
 
 
 def _exchange_v_nodes(stream: Stream, inst: InstCollectiveCompute) -> Slots | None:
-    if inst.kind is not CollectiveKind.AllToAllV:
-        return None
     node = _ranks_per_node(stream)
     for group in _groups(inst):
         if len({rank % node for rank in group}) > 1 or len({rank // node for rank in group}) < len(group):
@@ -190,8 +194,6 @@ def _untargeted(stream: Stream, inst: InstCollectiveCompute) -> Slots | None:
 
 
 def _integer_sum(stream: Stream, inst: InstCollectiveCompute) -> Slots | None:
-    if inst.kind not in _REDUCED:
-        return None
     dtype = stream.scope.dtype(inst.srcs[0])
     if dtype not in (DType.int32, DType.int64):
         return None
@@ -236,7 +238,7 @@ def _mixed_regions(stream: Stream, inst: InstCollectiveCompute) -> Slots | None:
 
 
 def _shared_source(stream: Stream, inst: InstCollectiveCompute) -> Slots | None:
-    if stream.module.world.lnc != 1 or inst.kind not in (CollectiveKind.AllReduce, CollectiveKind.AllGather):
+    if stream.module.world.lnc != 1:
         return None
     for operand, aps in (("srcs", inst.srcs), ("dsts", inst.dsts)):
         for ap in aps:
@@ -255,24 +257,42 @@ def _on_sbuf_of_two(stream: Stream, inst: InstCollectiveCompute) -> Slots | None
 
 _TRN3 = frozenset({Target.trn3})
 
+_ALL_TO_ALL_V = frozenset({CollectiveKind.AllToAllV})
+_ALL_GATHER = frozenset({CollectiveKind.AllGather})
+_PERMUTE = frozenset({CollectiveKind.Permute})
+_SEND_RECV = frozenset({CollectiveKind.SendRecv})
+
 RULES: tuple[Rule, ...] = (
-    Rule(code="NKC150", broken=_odd_size),
-    Rule(code="NKC151", broken=_alone),
-    Rule(code="NKC152", broken=_strided),
-    Rule(code="NKC153", broken=_channels),
-    Rule(code="NKC154", broken=_small_exchange),
-    Rule(code="NKC155", broken=_gather_v),
-    Rule(code="NKC156", broken=_exchange_v_trn3, targets=_TRN3),
-    Rule(code="NKC157", broken=_exchange_v_nodes, targets=_EVERY - _TRN3, since=(2, 29), until=(2, 33)),
-    Rule(code="NKC157", broken=_exchange_v_displacements, targets=_EVERY - _TRN3, since=(2, 33)),
-    Rule(code="NKC158", broken=_open_permute),
-    Rule(code="NKC160", broken=_untargeted),
-    Rule(code="NKC161", broken=_integer_sum),
-    Rule(code="BIR457", broken=_partitions, local=True, until=(2, 30)),
-    Rule(code="NKC162", broken=_dimension),
+    Rule(code="NKC150", broken=_odd_size, kinds=_GROUPED),
+    Rule(code="NKC151", broken=_alone, kinds=_GROUPED),
+    Rule(code="NKC152", broken=_strided, kinds=_GROUPED),
+    Rule(code="NKC153", broken=_channels, kinds=_IMPLICIT),
+    Rule(code="NKC154", broken=_small_exchange, kinds=frozenset({CollectiveKind.AllToAll})),
+    Rule(code="NKC155", broken=_gather_v, kinds=_ALL_GATHER),
+    Rule(code="NKC156", broken=_exchange_v_trn3, kinds=_ALL_TO_ALL_V, targets=_TRN3),
+    Rule(
+        code="NKC157",
+        broken=_exchange_v_nodes,
+        kinds=_ALL_TO_ALL_V,
+        targets=_EVERY - _TRN3,
+        since=(2, 29),
+        until=(2, 33),
+    ),
+    Rule(
+        code="NKC157",
+        broken=_exchange_v_displacements,
+        kinds=_ALL_TO_ALL_V,
+        targets=_EVERY - _TRN3,
+        since=(2, 33),
+    ),
+    Rule(code="NKC158", broken=_open_permute, kinds=_PERMUTE),
+    Rule(code="NKC160", broken=_untargeted, kinds=_PERMUTE),
+    Rule(code="NKC161", broken=_integer_sum, kinds=_REDUCED),
+    Rule(code="BIR457", broken=_partitions, kinds=_SEND_RECV, local=True, until=(2, 30)),
+    Rule(code="NKC162", broken=_dimension, kinds=_DIMENSIONED),
     Rule(code="NKC163", broken=_private, until=(2, 33)),
     Rule(code="NKC164", broken=_mixed_regions, since=(2, 33)),
-    Rule(code="NKC165", broken=_shared_source, since=(2, 33)),
+    Rule(code="NKC165", broken=_shared_source, kinds=_ALL_GATHER | {CollectiveKind.AllReduce}, since=(2, 33)),
     Rule(code="NKC166", broken=_on_sbuf, until=(2, 24)),
     Rule(code="NKC166", broken=_on_sbuf_of_two, since=(2, 24), until=(2, 25)),
 )
