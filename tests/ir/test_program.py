@@ -9,7 +9,14 @@ import pytest
 
 from nkicc.ir.access import AccessPattern, Register, Remote, Tensor
 from nkicc.ir.base import Inst
-from nkicc.ir.bir import CCChannel, CollectiveKind, InstCollectiveCompute, InstGPSIMDSB2SB
+from nkicc.ir.bir import (
+    CCChannel,
+    CollectiveKind,
+    InstCollectiveCompute,
+    InstCollectiveRecv,
+    InstCollectiveSend,
+    InstGPSIMDSB2SB,
+)
 from nkicc.ir.errors import NkiccError
 from nkicc.ir.isa import InstDMACopy
 from nkicc.ir.penguin import CurrentProcessingRankId
@@ -136,3 +143,9 @@ def test_unknown_fields_of_a_source_line_are_refused() -> None:
     with pytest.raises(NkiccError) as caught:
         Module.from_json(json.dumps(text))
     assert caught.value.code == "NKC002"
+
+
+@pytest.mark.parametrize("peer", [2, -1])
+def test_peers_of_raw_sends_and_receives(peer: int) -> None:
+    assert code_of(built(InstCollectiveSend(srcs=(X.full(),), peer_id=peer))) == "NKC041"
+    assert code_of(built(InstCollectiveRecv(dsts=(Y.full(),), peer_id=peer))) == "NKC041"

@@ -299,6 +299,10 @@ class InstCollectiveSend(Inst, frozen=True, kw_only=True):
     def reads(self) -> Operands:
         return self.srcs
 
+    def verify(self, scope: Scope) -> None:
+        verify_operands(self, scope)
+        scope.check_rank(self.peer_id, "peer_id", self.loc)
+
 
 class InstCollectiveRecv(Inst, frozen=True, kw_only=True):
     """IT50: `dsts` from rank `peer_id`."""
@@ -308,6 +312,10 @@ class InstCollectiveRecv(Inst, frozen=True, kw_only=True):
 
     def writes(self) -> Operands:
         return self.dsts
+
+    def verify(self, scope: Scope) -> None:
+        verify_operands(self, scope)
+        scope.check_rank(self.peer_id, "peer_id", self.loc)
 
 
 class InstCoreBarrier(Inst, frozen=True, kw_only=True):
