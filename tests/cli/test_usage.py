@@ -137,7 +137,14 @@ def test_ctrl_c_is_quiet(tmp_path: Path) -> None:
     kernel = tmp_path / "slow.py"
     started = tmp_path / "started"
     kernel.write_text(f"import time, pathlib\npathlib.Path({str(started)!r}).touch()\ntime.sleep(60)\n")
-    process = subprocess.Popen([*NKICC, "run", str(kernel)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # A background job inherits an ignored SIGINT, with which no Ctrl-C would ever arrive.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        process = subprocess.Popen(
+            [*NKICC, "run", str(kernel)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
     deadline = time.monotonic() + 30
     while not started.exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
