@@ -70,6 +70,12 @@ FAULTS = [
     ("ring_all_gather", "[[free[:, lane]] for lane in lanes]", "[[free[:, lane]] for lane in lanes[::-1]]", "NKC148"),
     ("ring_all_gather", "channel_id=channel", "channel_id=0", "NKC148"),
     ("ring_all_gather", "channel_id=channel", "channel_id=1 - channel", "NKC148"),
+    (
+        "ring_all_gather",
+        "iteration_id=step, replica_group=group",
+        "iteration_id=step, replica_group=ReplicaGroup([[3, 2, 1, 0]])",
+        "NKC149",
+    ),
     ("all_gather_matmul", "iteration_id=step,", "iteration_id=step + 1,", "NKC147"),
     ("all_gather_matmul", "stationary=held[", "stationary=free[", "NKC147"),
 ]

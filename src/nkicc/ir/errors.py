@@ -426,8 +426,8 @@ CATALOGUE: dict[str, Entry] = {
         _ISA,
     ),
     "NKC144": Entry(
-        "{inst}: expected rank(s) {expected}, arrived {arrived}: {others} ends after {less} operation(s), "
-        "this is number {number} of {who}",
+        "{inst}: expected rank(s) {expected}, arrived {arrived}: {others} ends after {less} operation(s), {who} has "
+        "{more} more",
         "Every member of a group issues each of its collectives: no branch or loop around it may differ between ranks.",
     ),
     "NKC145": Entry(
@@ -441,6 +441,12 @@ CATALOGUE: dict[str, Entry] = {
     "NKC147": Entry(
         "{inst} stores data that has made {hops} hop(s) to the place of the rank that is {iteration} hop(s) away",
         "After t implicit permutes the data here is that of current_processing_rank_id(iteration_id=t).",
+        _API,
+    ),
+    "NKC149": Entry(
+        "{inst} stores data that came around {groups} to the place of the processing rank of {asked}",
+        "Ask with the replica group of the permutes that brought the data: another list, or another order, is another "
+        "ring.",
         _API,
     ),
     "NKC148": Entry(

@@ -99,17 +99,19 @@ class _Walker:
             else:
                 yield node
 
-    def describe(self) -> Related:
-        """Where the stream is, for the report of a deadlock."""
-        if self.finished:
-            last = self.history[-1] if self.history else None
-            after = f" after {last.label}" if last else ", it meets nobody"
-            return Related(f"{self.stream} has finished{after}", last.loc if last else None)
-        waits = next((t for t in self.waits if not t.done), None)
-        if waits is None:
-            return Related(f"{self.stream} goes on")
-        others = " and ".join(" or ".join(str(w.stream) for w in group) for group in waits.waits_for)
-        return Related(f"{self.stream} waits in {waits.inst.label} for {others}", waits.inst.loc)
+    @property
+    def open(self) -> _Ticket | None:
+        """What the walker waits for, if it does."""
+        return next((ticket for ticket in self.waits if not ticket.done), None)
+
+    def left(self) -> int:
+        """How many arrivals are left, as far as that is known before a run."""
+        count = 0
+        for node in self.steps:
+            if isinstance(node, Loop) or count >= MAX_ARRIVALS:
+                break
+            count += not isinstance(node, Settle)
+        return count
 
 
 class _Mismatch(Exception):
@@ -257,12 +259,7 @@ class _Walk:
         lane = walker.stream.core if reading is Reading.lanes else -1
         self.arrived[program, lane] = tickets
         members = self._members(program, inst)
-        # A member that waits in an operation of others comes to this one later.
-        present = [
-            p
-            for p in members
-            if (p, lane) in self.arrived and program in self._members(p, self.arrived[p, lane][0].inst)  # type: ignore[arg-type]
-        ]
+        present = self._present(program, lane, members)
         for other in present:
             if other != program:
                 self._same_operation(self.arrived[other, lane][0], ticket)
@@ -276,6 +273,14 @@ class _Walk:
             for other in members:
                 for arrived in self.arrived.pop((other, lane)):
                     arrived.done = True
+
+    def _present(self, program: int, lane: int, members: list[int]) -> list[int]:
+        """The members that have arrived. One that waits in an operation of others comes to this one later."""
+        return [
+            p
+            for p in members
+            if (p, lane) in self.arrived and program in self._members(p, self.arrived[p, lane][0].inst)  # type: ignore[arg-type]
+        ]
 
     def _number(self, inst: InstCollectiveCompute) -> int:
         """A number that instructions share if they mean the same."""
@@ -373,7 +378,7 @@ class _Walk:
                         yield found
         if stuck and not seen:
             first = next(t for t in stuck[0].waits if not t.done)
-            places = tuple(w.describe() for w in self.walkers if w in stuck)
+            places = _places(stuck)
             yield finding(
                 "NKC146", summary=", ".join(related.message for related in places), ranks=ranks_of(
                     w.stream for w in stuck), cores=_cores(stuck), loc=first.inst.loc, related=places,
@@ -386,10 +391,10 @@ class _Walk:
         common = {
             "inst": inst.label,
             "who": str(stream),
-            "others": " and ".join(str(w.stream) for w in absent),
+            "others": _who(absent),
             "loc": inst.loc,
             "cores": _cores((walker, *absent)),
-            "related": tuple(w.describe() for w in absent),
+            "related": _places(absent),
         }
         key = (stream.index, id(inst))
         ranks = ranks_of((stream, *[w.stream for w in absent]))
@@ -403,13 +408,52 @@ class _Walk:
         assert isinstance(inst, InstCollectiveCompute)
         program, lane = stream.index, stream.core if walker.reading[id(inst)] is Reading.lanes else -1
         members = self._members(program, inst)
-        here = [p for p in members if (p, lane) in self.arrived] or [program]
+        here = self._present(program, lane, members) or [program]
         expected, came = (sorted({r for p in ps for r in self.programs[p][0].stream.ranks}) for ps in (members, here))
         found = finding(
             "NKC144", ranks=tuple(expected), expected=show_ranks(expected), arrived=show_ranks(came),
-            number=walker.arrivals, less=absent[0].arrivals, **common,
+            less=absent[0].arrivals, more=1 + walker.left(), **common,
         )  # fmt: skip
         return found, tuple(sorted(members))
+
+
+def _who(walkers: Sequence[_Walker]) -> str:
+    """The streams of some walkers, ranks folded; cores are left out where all of a rank are meant."""
+    stream = walkers[0].stream
+    by_core: dict[int, list[Stream]] = defaultdict(list)
+    for walker in walkers:
+        by_core[walker.stream.core].append(walker.stream)
+    if len(stream.module.programs) == 1:
+        return " and ".join(f"core {core}" for core in sorted(by_core))
+    ranks = {core: f"rank(s) {show_ranks(ranks_of(streams))}" for core, streams in sorted(by_core.items())}
+    if len(ranks) == stream.module.world.lnc and len(set(ranks.values())) == 1:
+        return ranks[stream.core]
+    return " and ".join(f"{text} core {core}" for core, text in ranks.items())
+
+
+def _places(walkers: Iterable[_Walker]) -> tuple[Related, ...]:
+    """Where walkers are, those in one place together."""
+    places: dict[tuple[object, ...], list[_Walker]] = defaultdict(list)
+    for walker in walkers:
+        ticket = walker.open
+        inst = ticket.inst if ticket else walker.history[-1] if walker.history else None
+        where = None if inst is None else inst.loc or inst.label
+        awaited = frozenset(id(other) for group in ticket.waits_for for other in group) if ticket else None
+        places[walker.stream.core, awaited, type(inst), where].append(walker)
+    return tuple([_place(together) for together in places.values()])
+
+
+def _place(together: list[_Walker]) -> Related:
+    who, first = _who(together), together[0]
+    ticket = first.open
+    if ticket is None:
+        last = first.history[-1] if first.history else None
+        after = f" after {last.label}" if last else ", it meets nobody"
+        return Related(f"{who} has finished{after}", last.loc if last else None)
+    awaited = [walker for group in ticket.waits_for for walker in group]
+    pipe = getattr(ticket.inst, "pipe_id", None)
+    what = ticket.inst.label if pipe is None else f"{ticket.inst.label} (pipe {pipe})"
+    return Related(f"{who} waits in {what} for {_who(awaited)}", ticket.inst.loc)
 
 
 def _cores(walkers: Iterable[_Walker]) -> tuple[int, ...]:

@@ -2,7 +2,8 @@
 
 Implicit permutes pass data around a ring. After t of them, `current_processing_rank_id(iteration_id=t)` names the rank
 whose data is here. This check follows data through a core's program: how many hops it has made, on which channel. A
-store whose offset is the processing rank of another number of hops puts the data into the wrong rank's place.
+store whose offset is the processing rank of another number of hops, or of another ring, puts the data into the wrong
+rank's place.
 
 What is certain is reported, the rest is left alone: data of unknown origin, mixtures, bounds that only the run knows.
 """
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from nkicc.ir.access import AccessPattern, Register
-from nkicc.ir.base import Inst
+from nkicc.ir.base import Inst, show_groups
 from nkicc.ir.bir import CollectiveKind, InstCollectiveCompute, InstGetCurProcessingRankID, InstGetGlobalRankId
 from nkicc.ir.findings import Finding, Related, Severity, finding
 from nkicc.ir.isa import (
@@ -68,8 +69,8 @@ _OWN = _Data()
 
 
 def check_rings(cores: Sequence[Stream]) -> Iterator[Finding]:
-    """NKC147 for a store to the place of a rank whose data it is not, NKC148 if only the channel is another one.
-    `cores` are the streams of one program."""
+    """NKC147 for a store to the place of a rank whose data it is not, NKC148 if only the channel is another one,
+    NKC149 if the ring is. `cores` are the streams of one program."""
     for stream in cores:
         body = stream.program.cores[stream.core].body
         if not any(i.kind in _IMPLICIT for i in stream.collectives) or not any(
@@ -227,15 +228,19 @@ class _Follower:
 
     def _check_store(self, inst: Inst, register: str, data: _Data) -> None:
         rank = self.ranks.get(register)
-        if rank is None or rank.replica_groups != data.groups:
+        if rank is None or not data.groups:
             return
-        sizes = {len(group) for group in data.groups}
+        sizes = {len(group) for group in (*data.groups, *rank.replica_groups)}
         slots = {"ranks": self.stream.ranks, "cores": (self.stream.core,), "operand": "dst", "loc": inst.loc}
         related = [Related(f"the processing rank of iteration {rank.iter_id} is asked for here", rank.loc)]
         if data.loc is not None:
             related.append(Related(f"hop {data.hops} of the data", data.loc))
         slots["related"] = tuple(related)
-        if any((rank.iter_id - data.hops) % size for size in sizes):
+        if rank.replica_groups != data.groups:
+            if any(rank.iter_id % size or data.hops % size for size in sizes):
+                shown = {"groups": show_groups(data.groups), "asked": show_groups(rank.replica_groups)}
+                self.findings.append(finding("NKC149", inst=type(inst).__name__, **shown, **slots))
+        elif any((rank.iter_id - data.hops) % size for size in sizes):
             self.findings.append(
                 finding("NKC147", inst=type(inst).__name__, iteration=rank.iter_id, hops=data.hops, **slots)
             )
