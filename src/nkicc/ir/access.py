@@ -91,7 +91,7 @@ class Register(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     dtype: DType = DType.int32
 
 
-class AccessPattern(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class AccessPattern(Struct, frozen=True, cache_hash=True, omit_defaults=True, forbid_unknown_fields=True):
     """A view of the tensor named `tensor` (see the module's formula). `dtype` reinterprets the tensor's bytes;
     strides and offset are then in elements of that type. `skip_oob` drops rows whose dynamic offset is out of bounds
     instead of refusing them.

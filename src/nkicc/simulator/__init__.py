@@ -16,7 +16,7 @@ from nkicc.ir.isa import InstMatmul
 from nkicc.ir.program import Level, Module, walk
 
 from .machine import RankSet
-from .memory import Lanes, Pool, View
+from .memory import Lanes, Pool, View, keep_freed_memory
 from .scheduler import Scheduler
 from .unwritten import first_of, flags_of
 
@@ -39,6 +39,7 @@ def simulate(module: Module, inputs: Sequence[Mapping[str, np.ndarray]], options
         ranks=module.world.ranks, lnc=module.world.lnc, target=module.target.value, programs=len(module.programs)
     )
     start = time.perf_counter()
+    keep_freed_memory()
     pool = Pool()
     # The engines neither trap nor warn on overflow, division by zero or NaN.
     with np.errstate(all="ignore"), _one_blas_thread(module):

@@ -20,7 +20,7 @@ from nkicc.ir.errors import fail
 from nkicc.ir.types import AluOp
 
 from .groups import GroupPlan, Members
-from .numerics import is_integer, saturate
+from .numerics import is_integer, saturate, take_rows
 from .rings import Rings
 from .rules import reducer
 
@@ -345,6 +345,8 @@ def _route(source: Array, rows: int) -> Transfer:
             out = sink.prepare(rows)
             if out.dtype == src.dtype and out.flags.c_contiguous:
                 np.take(src, source, axis=0, out=out, mode="clip")
+            elif out.dtype == src.dtype and not np.may_share_memory(out, src):
+                take_rows(out, src, source)
             else:
                 out[...] = src[source]
 

@@ -11,8 +11,12 @@ ranks have left a loop that others still run, views write to the others only.
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
+import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Never
 
 import numpy as np
@@ -22,9 +26,9 @@ from nkicc.ir.access import MAX_TENSOR_BYTES, AccessPattern, Tensor, is_dense
 from nkicc.ir.errors import fail
 from nkicc.ir.types import DType, Loc
 
-from .numerics import assign, is_integer
+from .numerics import assign, is_integer, same_bits
 
-__all__ = ["Buffer", "DynamicView", "Lanes", "Pool", "View", "bind"]
+__all__ = ["Buffer", "DynamicView", "Lanes", "Pool", "View", "bind", "keep_freed_memory"]
 
 Array = np.ndarray
 #: Reads the dynamic offset of a view: integers of shape (rows,) or (rows, P).
@@ -84,16 +88,38 @@ class Pool:
         self._free.setdefault(data.shape, []).append(data)
 
 
+@functools.cache
+def keep_freed_memory() -> None:
+    """Let the C library keep what temporaries of a few MiB free. glibc otherwise gives it back at once, and to fault
+    the same pages in again takes longer than to compute what goes there. Other libraries are left as they are."""
+    if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+        m_trim_threshold, m_mmap_threshold = -1, -3
+        mallopt(m_mmap_threshold, 32 << 20)
+        mallopt(m_trim_threshold, 256 << 20)
+
+
 def physical_memory() -> int:
     """Bytes of memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+class _Region:
+    """Where in a slot a view writes."""
+
+    __slots__ = ("constant", "view", "written")
+
+    def __init__(self, view: DynamicView, ranks: int, slots: int) -> None:
+        self.view = view
+        #: [rank, slot]: who has written.
+        self.written = np.zeros((ranks, slots), bool)
+        #: The one value that all writes so far have filled the region with, as flags are: nothing to compare then.
+        self.constant: np.generic | None = None
+
+
 class Claims:
     """The one row of a buffer whose slots the ranks fill in different orders.
 
-    A slot is `step` bytes; a region is where in the slot a view writes, and `written[rank, slot]` of a region says who
-    has. What a later rank writes is compared with what is there, so that equal content is kept once.
+    A slot is `step` bytes. What a later rank writes is compared with what is there, so that equal content is kept once.
     """
 
     __slots__ = ("_regions", "_taken", "data", "step")
@@ -101,7 +127,7 @@ class Claims:
     def __init__(self, data: Array, step: int) -> None:
         self.data = data
         self.step = step
-        self._regions: dict[tuple[int, tuple[int, ...], tuple[int, ...]], tuple[DynamicView, Array]] = {}
+        self._regions: dict[tuple[int, tuple[int, ...], tuple[int, ...]], _Region] = {}
         self._taken = np.zeros(step, bool)
 
     def write(self, view: DynamicView, slots: Array, value: Array) -> bool:
@@ -109,26 +135,40 @@ class Claims:
         one row: other slots, a region that overlaps another, two ranks in one slot at once, different content."""
         if view.step != self.step or len(np.unique(slots)) < len(slots):
             return False
-        written = self._region(view, len(slots))
-        if written is None:
+        region = self._region(view, len(slots))
+        if region is None:
             return False
-        grid = view.grid(self.data)[0]
         value = np.broadcast_to(value, (len(slots), *view.shape))
         if value.dtype != view.dtype:
             cast = np.empty(value.shape, view.dtype)
             assign(cast, value)
             value = cast
-        known: Array = np.any(written, axis=0)[slots]
-        if known.any():
-            bits = f"u{view.dtype.itemsize}"
-            if not np.array_equal(grid[slots[known]].view(bits), np.ascontiguousarray(value[known]).view(bits)):
+        constant = value.flat[0] if not any(value.strides) else None
+        first = not region.written.any()
+        known: Array = np.logical_or.reduce(region.written)[slots]
+        if first or constant is None or constant != region.constant or not known.all():
+            if not self._fill(view.grid(self.data)[0], slots, known, value):
                 return False
-        if not known.all():
-            grid[slots[~known]] = value[~known]
-        written[np.arange(len(slots)), slots] = True
+            region.constant = constant if first or constant == region.constant else None
+        region.written[np.arange(len(slots)), slots] = True
         return True
 
-    def _region(self, view: DynamicView, ranks: int) -> Array | None:
+    @staticmethod
+    def _fill(grid: Array, slots: Array, known: Array, value: Array) -> bool:
+        # Ranks next to each other mostly write slots next to each other: whole blocks, without gathering them first.
+        cuts = np.flatnonzero((np.diff(slots) != 1) | (known[1:] != known[:-1])) + 1
+        blocks = [
+            (bool(known[first]), grid[slots[first] : slots[first] + last - first], value[first:last])
+            for first, last in pairwise([0, *cuts.tolist(), len(slots)])
+        ]
+        if not all(same_bits(there, arriving) for is_known, there, arriving in blocks if is_known):
+            return False
+        for is_known, there, arriving in blocks:
+            if not is_known:
+                np.copyto(there, arriving)
+        return True
+
+    def _region(self, view: DynamicView, ranks: int) -> _Region | None:
         key = (view.offset, view.strides, view.shape)
         found = self._regions.get(key)
         if found is None:
@@ -136,19 +176,19 @@ class Claims:
             if taken.any():
                 return None
             taken[...] = True
-            found = self._regions[key] = (view, np.zeros((ranks, self.data.shape[1] // self.step), bool))
-        return found[1]
+            found = self._regions[key] = _Region(view, ranks, self.data.shape[1] // self.step)
+        return found
 
     def is_uniform(self) -> bool:
         """Whether all ranks have written the same slots."""
-        return all(bool(written.all()) for _, written in self._regions.values())
+        return all(bool(region.written.all()) for region in self._regions.values())
 
     def spread(self, data: Array, fresh: np.generic) -> None:
         """Fill `data`, a row per rank: what a rank has not written is `fresh` memory."""
         np.copyto(data, self.data)
-        for view, written in self._regions.values():
-            rows, slots = np.nonzero(~written)
-            view.grid(data)[rows, slots] = fresh
+        for region in self._regions.values():
+            rows, slots = np.nonzero(~region.written)
+            region.view.grid(data)[rows, slots] = fresh
 
 
 class Buffer:

@@ -6,16 +6,26 @@ Compute engines work in float32 and round once on the way out; conversions to in
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
 from nkicc.ir.types import AluOp
 
-__all__ = ["alu", "assign", "is_integer", "to_compute"]
+__all__ = ["alu", "assign", "copy", "is_integer", "same_bits", "take_rows", "to_compute"]
 
 Array = np.ndarray
 F32 = np.dtype(np.float32)
+T = TypeVar("T")
+
+#: Bytes from which copying and comparing pays for a second thread.
+_LARGE = 256 << 10
+_CORES = os.cpu_count() or 1
 
 
 def is_integer(dtype: np.dtype) -> bool:
@@ -27,13 +37,84 @@ def assign(out: Array, value: Array) -> None:
     """out[...] = cast(value): bits if the dtypes are equal, else through float32, rounding half to even and saturating
     to the range of an integer `out`. `value` broadcasts along the rank axis."""
     if out.dtype == value.dtype:
-        np.copyto(out, value)
+        copy(out, value)
     elif is_integer(out.dtype):
         np.copyto(out, saturate(value, out.dtype), casting="unsafe")
     elif value.dtype == F32:
         np.copyto(out, value, casting="unsafe")
     else:
         np.copyto(out, value.astype(F32), casting="unsafe")
+
+
+def copy(out: Array, value: Array) -> None:
+    """out[...] = value, of one dtype; `value` broadcasts along the rank axis."""
+    if out.nbytes < _LARGE or len(value) != len(out):
+        np.copyto(out, value)
+        return
+    half = len(out) // 2
+    # NumPy sees to operands that overlap, but not to what another thread does to the other half.
+    if np.may_share_memory(out[:half], value[half:]) or np.may_share_memory(out[half:], value[:half]):
+        np.copyto(out, value)
+    else:
+        _split(np.copyto, out, value)
+
+
+def same_bits(a: Array, b: Array) -> bool:
+    """Whether two arrays of one shape and dtype hold the same bits."""
+    return all(_split(lambda a, b: not np.not_equal(a, b).any(), a, b))
+
+
+def take_rows(out: Array, value: Array, rows: Array) -> None:
+    """out[i] = value[rows[i]], of one dtype and without overlap."""
+    cuts = np.flatnonzero(np.diff(rows) != 1) + 1
+    if out.nbytes < _LARGE or len(cuts) > len(rows) // 4:
+        out[...] = value[rows]
+        return
+    # Rings and pairs take whole blocks of neighbours, which need no temporary.
+    for first, last in pairwise([0, *cuts.tolist(), len(rows)]):
+        copy(out[first:last], value[rows[first] : rows[first] + last - first])
+
+
+def _split(work: Callable[[Array, Array], T], a: Array, b: Array) -> list[T]:
+    """`work` on the arrays, if they are large in one thread per core, each with a part of the rows."""
+    if a.nbytes < _LARGE:
+        return [work(*as_words(a, b))]
+    a, b = as_words(a, b)
+    parts = min(_CORES, len(a), 1 + a.nbytes // _LARGE)
+    cuts = [len(a) * part // parts for part in range(parts + 1)]
+    blocks = [(a[first:last], b[first:last]) for first, last in pairwise(cuts)]
+    others = [_threads().submit(work, *block) for block in blocks[1:]]
+    return [work(*blocks[0]), *[other.result() for other in others]]
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_CORES, "nkicc")
+
+
+os.register_at_fork(after_in_child=_threads.cache_clear)
+
+
+def as_words(a: Array, b: Array) -> tuple[Array, Array]:
+    """Both arrays as the widest integers that their innermost dimension consists of: few large elements are compared
+    and copied several times faster than many small ones."""
+    item = a.dtype.itemsize
+    words = [np.dtype(f"u{size}") for size in (8, 4, 2, 1) if size >= item]
+    for word in words:
+        if word.itemsize == item or (_in_words(a, word.itemsize) and _in_words(b, word.itemsize)):
+            return a.view(word), b.view(word)
+    return a, b
+
+
+def _in_words(array: Array, size: int) -> bool:
+    item = array.dtype.itemsize
+    *outer, inner = array.strides
+    return (
+        inner == item
+        and array.shape[-1] * item % size == 0
+        and all(stride % size == 0 for stride in outer)
+        and array.ctypes.data % size == 0
+    )
 
 
 def saturate(value: Array, dtype: np.dtype) -> Array:

@@ -10,6 +10,7 @@ What is certain is reported, the rest is left alone: data of unknown origin, mix
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -130,8 +131,8 @@ def _untracked(cores: Sequence[Stream], mine: Stream) -> frozenset[str]:
 
 
 class _Follower:
-    """One pass over a core's program. A tensor's contents are a list of (region, data); what no region holds is of
-    unknown origin, in an input this rank's own."""
+    """One pass over a core's program. A tensor's contents are the data of its regions, no two of which overlap; what no
+    region holds is of unknown origin, in an input this rank's own."""
 
     def __init__(self, stream: Stream, untracked: frozenset[str], roots: dict[str, Groups]) -> None:
         self.stream = stream
@@ -142,8 +143,8 @@ class _Follower:
         self.findings: list[Finding] = []
         self.complete = True
         own = (*stream.program.inputs, *[constant.tensor for constant in stream.program.constants])
-        self.contents: dict[str, list[tuple[AccessPattern, _Data | None]]] = {
-            name: [(stream.scope.tensors[name].full(), _OWN)] for name in own
+        self.contents: dict[str, dict[AccessPattern, _Data | None]] = {
+            name: {stream.scope.tensors[name].full(): _OWN} for name in own
         }
         self.ranks: dict[str, InstGetCurProcessingRankID] = {}
         self.steps = 0
@@ -256,17 +257,22 @@ class _Follower:
         return data
 
     def _held(self, ap: AccessPattern) -> list[_Data | None]:
-        regions = self.contents.get(ap.tensor, ())
-        return [data for region, data in regions if ap.is_dynamic or not _disjoint(region, ap)]
+        regions = self.contents.get(ap.tensor, {})
+        if ap in regions:
+            return [regions[ap]]
+        return [data for region, data in regions.items() if ap.is_dynamic or not _disjoint(region, ap)]
 
     def _write(self, ap: AccessPattern, data: _Data | None) -> None:
         if ap.tensor in self.untracked:
             return
         if ap.is_dynamic:
-            self.contents[ap.tensor] = [(self.stream.scope.tensors[ap.tensor].full(), None)]
+            self.contents[ap.tensor] = {self.stream.scope.tensors[ap.tensor].full(): None}
             return
-        kept = [(region, held) for region, held in self.contents.get(ap.tensor, ()) if _disjoint(region, ap)]
-        self.contents[ap.tensor] = [*kept, (ap, data)]
+        regions = self.contents.setdefault(ap.tensor, {})
+        if ap not in regions:
+            for region in [region for region in regions if not _disjoint(region, ap)]:
+                del regions[region]
+        regions[ap] = data
 
 
 def _common(sources: Sequence[_Data | None]) -> _Data | None:
@@ -286,16 +292,17 @@ def _disjoint(a: AccessPattern, b: AccessPattern) -> bool:
     """Whether two static views certainly share no element: apart as a whole, or in columns of equally long rows."""
     if a.dtype is not b.dtype or a.is_dynamic or b.is_dynamic:
         return False
-    (a_low, a_high), (b_low, b_high) = a.bounds(), b.bounds()
+    a_low, a_high, a_pitch, a_first, a_last = _extent(a)
+    b_low, b_high, b_pitch, b_first, b_last = _extent(b)
     if a_high < b_low or b_high < a_low:
         return True
-    pitch = a.pattern[0][0]
-    if pitch < 2 or b.pattern[0][0] != pitch:
-        return False
-    columns = [(ap.offset % pitch, ap.offset % pitch + _width(ap)) for ap in (a, b)]
-    (a_first, a_last), (b_first, b_last) = columns
-    return max(a_last, b_last) < pitch and (a_last < b_first or b_last < a_first)
+    rows = a_pitch == b_pitch >= 2 and max(a_last, b_last) < a_pitch
+    return rows and (a_last < b_first or b_last < a_first)
 
 
-def _width(ap: AccessPattern) -> int:
-    return sum(abs(stride) * (count - 1) for stride, count in ap.pattern[1:])
+@functools.lru_cache(maxsize=1 << 14)
+def _extent(ap: AccessPattern) -> tuple[int, int, int, int, int]:
+    """Lowest and highest element of a static view, the length of its rows, and its first and last column."""
+    pitch = ap.pattern[0][0]
+    first = ap.offset % pitch if pitch else 0
+    return *ap.bounds(), pitch, first, first + sum(abs(stride) * (count - 1) for stride, count in ap.pattern[1:])
