@@ -30,6 +30,7 @@ from nkicc.ir.program import Module
 from nkicc.ir.types import AluOp, DType, Memory, World
 from nkicc.lowering import lower
 from nkicc.nki import collectives as ncc
+from nkicc.nki import isa as nisa
 from nkicc.nki import language as nl
 from nkicc.simulator import simulate
 from nkicc.verify import verify
@@ -70,16 +71,16 @@ def build_operations() -> Module:
     state = ParallelState(World(RANKS))
     code = NeuronCodegen(state)
     groups = state.gen_all_worker_group()
-    x = code.allocate("x", (RANKS, 128), DType.float32, Memory.shared_hbm)
-    y = code.allocate("y", (RANKS, 128), DType.float32, Memory.shared_hbm)
+    given, x, y = [code.allocate(name, (RANKS, 128), DType.float32, Memory.shared_hbm) for name in ("given", "x", "y")]
+    code.insert(InstDMACopy(dst=x.full(), srcs=(given.full(),)))
     part = code.allocate("part", (1, 128), DType.float32, Memory.shared_hbm)
     for _ in range(OPERATIONS // 5):
         code.all_reduce_cc_raw("add", [x], [y], groups)
-        code.all_gather_cc_raw(None, [part], [y], groups, 0)
         code.reduce_scatter_cc_raw("add", [x], [part], groups, 0)
+        code.all_gather_cc_raw(None, [part], [y], groups, 0)
         code.all_to_all_cc_raw(None, [x], [y], groups, 0, 0)
         code.tiled_collective_permute_implicit_cc_raw(x, y, groups, 0, 1)
-    return link([code], inputs=("x",), outputs=[y])
+    return link([code], inputs=("given",))
 
 
 def trace_operations() -> Module:
@@ -88,10 +89,14 @@ def trace_operations() -> Module:
     @nki.jit
     def kernel(x, count):
         group = ncc.ReplicaGroup([list(range(RANKS))])
-        y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="y")
+        local = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="local")
+        total = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="total")
+        result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=local, src=x)
         for _ in range(count):
-            ncc.all_reduce(dsts=[y], srcs=[x], replica_group=group, op=nl.add)
-        return y
+            ncc.all_reduce(dsts=[total], srcs=[local], replica_group=group, op=nl.add)
+        nisa.dma_copy(dst=result, src=total)
+        return result
 
     x = np.zeros((RANKS, 128), np.float32)
     return session.trace(kernel, ranks=RANKS, inputs={"x": x, "count": OPERATIONS}).module

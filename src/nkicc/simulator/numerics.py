@@ -24,7 +24,7 @@ F32 = np.dtype(np.float32)
 T = TypeVar("T")
 
 #: Bytes from which copying and comparing pays for a second thread.
-_LARGE = 256 << 10
+_LARGE = 1 << 20
 _CORES = os.cpu_count() or 1
 
 
