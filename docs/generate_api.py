@@ -14,7 +14,9 @@ from nkicc.nki.dtype import NoStorage
 from nkicc.nki.names import INSTEAD, PUBLIC, REMOVED
 from nkicc.nki.ops import Op
 
-MODULES = ("nki", "nki.language", "nki.isa", "nki.collectives", "nki.nccl", "nki.distributed")
+MODULES = (
+    "nki", "nki.language", "nki.isa", "nki.collectives", "nki.compiler", "nki.typing", "nki.nccl", "nki.distributed",
+)  # fmt: skip
 
 HEAD = """# The API of kernels
 

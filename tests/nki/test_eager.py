@@ -124,11 +124,23 @@ def test_there_is_no_device(decorator: Any) -> None:
 
 
 def test_options_of_jit() -> None:
-    assert_array_equal(nki.jit(mode="auto")(scale.function)(X), X * 2)
+    config = nki.compiler.CompileConfig(address_rotation=nki.compiler.AddressRotation.DISABLE, barrier_check=True)
+    special = nki.compiler.SpecializationConfig(allow_nested_config_override=True)
+    for options in (
+        {"mode": "auto"}, {"debug_kernel": True}, {"compile_config": config, "specialization_config": special},
+    ):  # fmt: skip
+        assert_array_equal(nki.jit(**options)(scale.function)(X), X * 2)
     with pytest.raises(NkiccError) as caught:
         nki.jit(platform_target="trn1")
     assert (caught.value.code, caught.value.operand) == ("NKC008", "platform_target")
     assert scale.with_schedule([("a", "b")]) is scale
+
+
+def test_annotations_say_nothing_to_a_run() -> None:
+    def doubled(x: nki.typing.tensor[8, 4], y: nki.typing.mutable_tensor) -> Any:
+        return scale(x)
+
+    assert_array_equal(nki.jit(doubled)(X, X), X * 2)
 
 
 # --- environment -----------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import collectives, distributed, dtype, isa, language, nccl, typing
+from . import collectives, compiler, distributed, dtype, isa, language, nccl, typing
 from .kernel import Kernel, baremetal, benchmark, jit, simulate
 from .missing import refuse_unknown
 
@@ -12,6 +12,7 @@ __all__ = [
     "baremetal",
     "benchmark",
     "collectives",
+    "compiler",
     "distributed",
     "dtype",
     "isa",

@@ -74,15 +74,19 @@ class Kernel:
         return f"<kernel {self.function.__qualname__}>"
 
 
+_WITHOUT_EFFECT = frozenset({"mode", "debug_kernel", "compile_config", "specialization_config"})
+
+
 @overload
 def jit(function: Callable[..., Any]) -> Kernel: ...
 @overload
 def jit(**options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Make a function a kernel, as `@nki.jit` or `@nki.jit()`. `mode` has no meaning since NKI 0.3.0; every other
-    option is refused (NKC008)."""
+    """Make a function a kernel, as `@nki.jit` or `@nki.jit()`. What steers frameworks and the compiler's back end
+    (`mode`, `debug_kernel`, `compile_config`, `specialization_config`) has no effect; other options are refused
+    (NKC008)."""
     for name in options:
-        if name != "mode":
+        if name not in _WITHOUT_EFFECT:
             refuse("NKC008", what=f"nki.jit({name}=...)", instead="Give target and LNC to the run.", operand=name)
     return Kernel if function is None else Kernel(function)
 
