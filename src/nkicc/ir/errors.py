@@ -542,7 +542,8 @@ CATALOGUE: dict[str, Entry] = {
     "NKC180": Entry(
         "output {operand!r} depends on the {what}: it differs on rank(s) {where}, {why}",
         "A group's list is no promise of who sends to whom: ask for the processing rank. Cores and ranks advance as "
-        "they like: order them with barriers and collectives.",
+        "they like: order them with barriers and collectives. Memory that nobody has written, and what a collective "
+        "leaves of its destination, hold anything.",
     ),
     # --- found while running -----------------------------------------------------------------------------------------
     "NKC120": Entry(
@@ -556,6 +557,11 @@ CATALOGUE: dict[str, Entry] = {
     "NKC122": Entry(
         "{count} element(s) of the result {name!r} were never written, the first at {index}, on rank(s) {ranks_text}",
         "Fill the whole result, or return a view of what is filled.",
+    ),
+    "NKC124": Entry(
+        "{inst} makes {value} of finite data: {name!r} at {index}, on rank(s) {where}",
+        "Bound what goes in (subtract the row maximum before an exponential, add an epsilon to a divisor), or "
+        "compute in a wider type.",
     ),
     # --- the device compiler's own -----------------------------------------------------------------------------------
     "BIR027": Entry("Output dtype must match input", "", _DOWN),

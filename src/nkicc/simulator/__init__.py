@@ -40,13 +40,14 @@ def simulate(module: Module, inputs: Sequence[Mapping[str, np.ndarray]], options
     )
     start = time.perf_counter()
     keep_freed_memory()
-    pool = Pool()
+    pool = Pool(poison=options.poison)
     # The engines neither trap nor warn on overflow, division by zero or NaN.
     with np.errstate(all="ignore"), _one_blas_thread(module):
         sets = [RankSet(module, p, given, options, pool) for p, given in zip(module.programs, inputs, strict=True)]
         Scheduler(sets, report, options.schedule).run()
         for ranks in sets:
             ranks.cores_meet()
+    report.warnings += [found for s in sets if s.nonfinite is not None for found in s.nonfinite.found]
     report.printed = [text for s in sets for text in s.printed]
     report.seconds = time.perf_counter() - start
     results = [[View(s.shared[view.tensor], view, Lanes()) for view in s.program.outputs] for s in sets]

@@ -108,7 +108,11 @@ def perform(transfer: Transfer, arrivals: Sequence[Arrival]) -> None:
     """Execute a collective. What is flagged as unwritten moves as the elements do; NKC121 if it would be reduced, or
     counts as a count."""
     carried = _flags(arrivals) if arrivals[0].set.uninitialised else None
-    _run(transfer, arrivals, [_sources(arrival) for arrival in arrivals], [arrival.sinks for arrival in arrivals])
+    was_finite = [_is_finite(arrival) for arrival in arrivals]
+    sources = [_sources(arrival) for arrival in arrivals]
+    for arrival in arrivals:
+        _scramble(arrival)
+    _run(transfer, arrivals, sources, [arrival.sinks for arrival in arrivals])
     if carried is not None:
         _run(transfer, arrivals, [_with_counts(*pair) for pair in zip(arrivals, carried, strict=True)],
              [_shadows(arrival) for arrival in arrivals])  # fmt: skip
@@ -119,6 +123,8 @@ def perform(transfer: Transfer, arrivals: Sequence[Arrival]) -> None:
                 stored(sink)
             else:
                 settle(sink)
+        if arrival.set.nonfinite is not None and all(was_finite):
+            arrival.set.nonfinite.look((), arrival.inst, arrival.data_sinks)
 
 
 def _run(
@@ -137,6 +143,22 @@ def _run(
     transfer(whole, staged)
     for sink in staged:
         sink.deal()
+
+
+def _is_finite(arrival: Arrival) -> bool:
+    nonfinite = arrival.set.nonfinite
+    return nonfinite is not None and nonfinite.all_finite(arrival.data_sources)
+
+
+def _scramble(arrival: Arrival) -> None:
+    """In a poisoned run a kernel must not count on what a collective leaves of its destination."""
+    pool = arrival.set.pool
+    if not pool.poisoned:
+        return
+    kept = {id(source.buffer) for source in arrival.sources}
+    for sink in arrival.data_sinks:
+        if id(sink.buffer) not in kept:
+            sink.write(np.broadcast_to(pool.fresh(sink.dtype), (1, *sink.shape)))
 
 
 def _sources(arrival: Arrival) -> list[Array]:
