@@ -557,6 +557,11 @@ CATALOGUE: dict[str, Entry] = {
         "{count} element(s) of the result {name!r} were never written, the first at {index}, on rank(s) {ranks_text}",
         "Fill the whole result, or return a view of what is filled.",
     ),
+    "NKC123": Entry(
+        "{inst}: metadata beside column 0 are not zero on rank(s) {where}",
+        "all_gather_v sends one chunk to all members: its count and offset stand in column 0, the rest is ignored.",
+        _API,
+    ),
     # --- the device compiler's own -----------------------------------------------------------------------------------
     "BIR027": Entry("Output dtype must match input", "", _DOWN),
     "BIR026": Entry("Number of input arguments must be the same as recvFomRank size", "", _DOWN),
