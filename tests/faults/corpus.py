@@ -16,8 +16,8 @@ GOLDEN = "golden"
 
 
 class Fault(Struct, frozen=True, kw_only=True):
-    """`old` in the text of `original` becomes `new`. The first finding has `code`, at the line of the changed kernel
-    that holds `at`."""
+    """`old` in the text of `original` becomes `new`. The first error, or one of the warnings if there is none, has
+    `code`, at the line of the changed kernel that holds `at`."""
 
     original: str
     name: str
@@ -430,8 +430,46 @@ CORPUS = [
         at="result = nl.ndarray",
     ),
     # --- ring_sum ----------------------------------------------------------------------------------------------------
-    Fault(original="ring_sum", name="a-hop-too-few", old="range(size - 1)", new="range(size - 2)", code=GOLDEN),
-    Fault(original="ring_sum", name="a-hop-too-many", old="range(size - 1)", new="range(size)", code=GOLDEN),
+    Fault(
+        original="ring_sum",
+        name="a-hop-too-few",
+        old="range(size - 1)",
+        new="range(size - 2)",
+        code="NKC131",
+        at="nisa.tensor_tensor(",
+    ),
+    Fault(
+        original="ring_sum",
+        name="a-hop-too-many",
+        old="range(size - 1)",
+        new="range(size)",
+        code="NKC130",
+        at="nisa.tensor_tensor(",
+    ),
+    Fault(
+        original="ring_sum",
+        name="ring-of-pairs",
+        old="ReplicaGroup([list(range(size))])",
+        new="ReplicaGroup([[0, 1], [2, 3]])",
+        code="NKC130",
+        at="nisa.tensor_tensor(",
+    ),
+    Fault(
+        original="ring_sum",
+        name="own-part-forgotten",
+        old="nisa.tensor_copy(dst=total, src=buffers[0])",
+        new="nisa.memset(dst=total, value=0.0)",
+        code="NKC131",
+        at="nisa.tensor_tensor(",
+    ),
+    Fault(
+        original="ring_sum",
+        name="sum-not-used",
+        old="src=total)",
+        new="src=free)",
+        code="NKC132",
+        at="nisa.tensor_tensor(",
+    ),
     Fault(
         original="ring_sum",
         name="buffers-swapped",
@@ -448,7 +486,14 @@ CORPUS = [
         code="NKC121",
         at="nisa.tensor_tensor(",
     ),
-    Fault(original="ring_sum", name="old-buffer-added", old="data2=free", new="data2=held", code=GOLDEN),
+    Fault(
+        original="ring_sum",
+        name="old-buffer-added",
+        old="data2=free",
+        new="data2=held",
+        code="NKC131",
+        at="nisa.tensor_tensor(",
+    ),
     Fault(
         original="ring_sum",
         name="sum-not-begun",
@@ -511,7 +556,32 @@ CORPUS = [
         name="own-part-forgotten",
         old="nisa.tensor_tensor(dst=own, data1=own, data2=partial[step % 2], op=nl.add)",
         new="pass",
-        code=GOLDEN,
+        code="NKC132",
+        at="ncc.collective_permute_implicit_reduce(",
+    ),
+    Fault(
+        original="ring_reduce",
+        name="a-hop-too-few",
+        old="if step + 1 < size",
+        new="if step + 2 < size",
+        code="NKC131",
+        at="data2=partial[step % 2]",
+    ),
+    Fault(
+        original="ring_reduce",
+        name="ring-of-pairs",
+        old="                replica_group=group,\n                op=nl.add",
+        new="                replica_group=ReplicaGroup([[0, 1], [2, 3]]),\n                op=nl.add",
+        code="NKC130",
+        at="data2=partial[step % 2]",
+    ),
+    Fault(
+        original="ring_reduce",
+        name="old-sum-added",
+        old="data2=partial[step % 2]",
+        new="data2=partial[(step + 1) % 2]",
+        code="NKC131",
+        at="data2=partial[(step + 1) % 2]",
     ),
     Fault(
         original="ring_reduce",

@@ -13,6 +13,13 @@ from tests.examine import Examined, examine, load
 
 from .corpus import CORPUS, GOLDEN, ORIGINALS, Fault
 
+#: Warnings that tell of a fault: of these the run stands, but its result is hardly what was meant.
+WARNINGS = ("NKC122", "NKC130", "NKC131", "NKC132")
+#: Findings of two places, either of which may be the changed one.
+TWO_SIDED = ("NKC101", "NKC120", "NKC146")
+#: Rules of machines and releases, which correct kernels may break.
+TARGETS = frozenset({"NKC141", *[f"NKC{number}" for number in range(150, 167)]})
+
 
 def examined(module: ModuleType, kernel: str, **options: int) -> Examined:
     return examine(
@@ -31,6 +38,7 @@ def test_originals_are_clean_in_any_order(name: str, seed: int | None) -> None:
     options = {} if seed is None else {"ring_order": seed, "schedule": seed}
     found = examined(load(ORIGINALS[name]), name, **options)
     assert found.clean, found.describe()
+    assert {warning.code for warning in found.warnings} <= TARGETS, found.describe()
 
 
 @pytest.mark.parametrize("fault", CORPUS, ids=lambda fault: fault.id)
@@ -41,20 +49,22 @@ def test_fault_is_found(fault: Fault, tmp_path: Path) -> None:
     found = examined(module, fault.original)
     if found.clean:
         found = examined(module, fault.original, ring_order=1)
-    # A result that was never written is a warning: the run stands.
-    named = [finding for finding in found.findings if finding in found.errors or finding.code == "NKC122"]
+    named = found.errors[:1] or [warning for warning in found.warnings if warning.code in WARNINGS]
     if fault.code == GOLDEN:
         assert not named, found.describe()
         assert "ranks differ" in found.wrong
         assert "first at" in found.wrong
         return
     assert named, f"nothing is found, golden: {found.wrong or 'holds'}"
-    assert named[0].code == fault.code, found.describe()
-    lines = [named[0].loc, *[related.loc for related in named[0].related]]
-    assert fault.line in [loc.line for loc in lines if loc is not None and loc.file == str(file)], found.describe()
+    named = [finding for finding in named if finding.code == fault.code]
+    assert named, found.describe()
+    # Of two sides that do not fit together, either may be the one that is told first.
+    related = [related.loc for finding in named for related in finding.related if finding.code in TWO_SIDED]
+    lines = [loc for loc in [*[finding.loc for finding in named], *related] if loc is not None]
+    assert fault.line in [loc.line for loc in lines if loc.file == str(file)], found.describe()
 
 
-BY_CODE = {fault.code: fault for fault in CORPUS if fault.code not in (GOLDEN, "NKC122")}
+BY_CODE = {fault.code: fault for fault in CORPUS if fault.code not in (GOLDEN, *WARNINGS)}
 
 
 @pytest.mark.parametrize("fault", BY_CODE.values(), ids=lambda fault: fault.id)
