@@ -62,7 +62,23 @@ EVERY_OPERATION = {
     "all_to_all": lambda s, d: ncc.all_to_all([s], [d], ReplicaGroup(GROUP), 0),
     "implicit": lambda s, d: ncc.collective_permute_implicit([[s]], [[d]], ReplicaGroup(GROUP)),
     "permute": lambda s, d: ncc.collective_permute([s], [d], [(0, 0)]),
+    "implicit reduce": lambda s, d: ncc.collective_permute_implicit_reduce(
+        [[zeros(s)]], [[s]], [[d]], ReplicaGroup(GROUP), nl.add
+    ),
+    "all_gather_v": lambda s, d: ncc.all_gather_v([s], [d], ReplicaGroup(GROUP), everything(s)),
+    "all_to_all_v": lambda s, d: ncc.all_to_all_v([s], [d], ReplicaGroup(GROUP), everything(s)),
 }
+
+
+def zeros(like: nl.ndarray) -> nl.ndarray:
+    return nl.zeros(like.shape, like.dtype, nl.shared_hbm, name="zeros")
+
+
+def everything(source: nl.ndarray) -> nl.ndarray:
+    """Metadata of one member that sends all it has to itself."""
+    table = nl.zeros((3, 1), nl.uint32, nl.shared_hbm, name="table")
+    nisa.dma_copy(table[0:1], nl.full((1, 1), source.shape[0] * source.shape[1], nl.uint32))
+    return table
 
 
 @pytest.mark.parametrize("name", EVERY_OPERATION)

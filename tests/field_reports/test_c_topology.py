@@ -23,6 +23,9 @@ def test_f17_strided_groups_reduce_with_a_warning() -> None:
     examined = works(reduction([[0, 2], [1, 3]]), ranks=4, inputs=ranked(), golden=filled(2, 4, 2, 4))
     (warning,) = [warning for warning in examined.warnings if warning.code == "NKC152"]
     assert "[0, 2]" in warning.message
+    for target in ("trn1", "trn2"):
+        refused(reduction([[0, 2], [1, 3]]), "NKC152", "ncc.all_reduce(", "[0, 2]", ranks=4, inputs=ranked(),
+                strict=True, sdk="2.32", target=target)  # fmt: skip
 
 
 @pytest.mark.parametrize("ranks", [8, 12])
@@ -44,4 +47,6 @@ def test_f18_an_exchange_of_an_odd_size_runs_with_a_warning(ranks: int) -> None:
     assert ("NKC150" in [warning.code for warning in examined.warnings]) == (ranks == 12), examined.describe()
     if ranks == 12:
         says = ("group of 12 ranks", "multiple of 32")
-        refused(kernel, "NKC150", "ncc.all_to_all(", says, ranks=ranks, inputs=inputs, strict=True, sdk="2.32")
+        for target in ("trn1", "trn2"):
+            refused(kernel, "NKC150", "ncc.all_to_all(", says, ranks=ranks, inputs=inputs, strict=True, sdk="2.32",
+                    target=target)  # fmt: skip

@@ -1,5 +1,6 @@
 """Ranks issue different sequences, or wait in an order that cannot complete; legal programs raise no alarm."""
 
+import linecache
 from typing import Any
 
 import nki.collectives as ncc
@@ -70,11 +71,22 @@ def test_f21_groups_that_share_ranks_do_not_disturb_each_other(seed: int | None)
 def test_f22_a_loop_whose_bound_differs_between_ranks() -> None:
     def kernel(x: nl.ndarray, rank: int) -> nl.ndarray:
         local, total = copied(x, "local"), hbm("total", (4, 4))
-        for _ in range(30 if rank == 0 else 18):
-            ncc.all_reduce([local], [total], ReplicaGroup([[0, 1]]), nl.add)
+        for _ in range(18 if rank == 7 else 30):
+            ncc.all_reduce([local], [total], ReplicaGroup([list(range(8))]), nl.add)
         return returned(total)
 
-    says = ("rank(s) 1 ends after 18 operation(s)", "rank(s) 0 has 12 more")
+    says = ("arrived 0-6", "rank(s) 7 ends after 18 operation(s)", "rank(s) 0 has 12 more", "'AllReduce-18'")
+    refused(kernel, "NKC144", "ncc.all_reduce(", says, ranks=8, inputs=per_rank())
+
+
+def test_f22_keys_of_a_dictionary_that_differ_between_ranks() -> None:
+    def kernel(x: nl.ndarray, rank: int) -> nl.ndarray:
+        total = x
+        for key in ("weight", "bias", "scale") if rank == 0 else ("weight", "scale"):
+            total = reduce(key, x, [[0, 1]])
+        return returned(total)
+
+    says = ("rank(s) 1 ends after 2 operation(s)", "1 more", "'bias'", "'scale'")
     refused(kernel, "NKC144", "ncc.all_reduce(", says, ranks=2, inputs=per_rank())
 
 
@@ -138,18 +150,29 @@ def test_f24_a_rank_that_ends_before_the_last_fence() -> None:
             total = reduce("fence1", x, [[0, 1, 2, 3]])
         return returned(total)
 
-    refused(kernel, "NKC144", "ncc.all_reduce(", ("rank(s) 3 ends", "fence1"), ranks=4, inputs=per_rank())
+    says = ("arrived 0-2", "rank(s) 3 ends", "'fence1'", "finished after InstCollectiveCompute 'fence0'")
+    refused(kernel, "NKC144", "ncc.all_reduce(", says, ranks=4, inputs=per_rank())
 
 
-def test_f24_a_rank_that_skips_the_first_of_two_fences() -> None:
+@pytest.mark.parametrize("rows", [4, 2], ids=["alike", "of other shapes"])
+def test_f24_a_rank_that_skips_the_first_of_two_fences(rows: int) -> None:
     def kernel(x: nl.ndarray, rank: int) -> nl.ndarray:
         total = x
         if rank != 3:
             total = reduce("fence0", x, [[0, 1, 2, 3]])
-        total = reduce("fence1", x[0:2], [[0, 1, 2, 3]])
+        total = reduce("fence1", x[0:rows], [[0, 1, 2, 3]])
         return returned(total)
 
-    refused(kernel, "NKC101", "ncc.all_reduce(", ("fence0", "fence1"), ranks=4, inputs=per_rank())
+    if rows == 2:
+        refused(kernel, "NKC101", "ncc.all_reduce(", ("'fence0", "'fence1"), ranks=4, inputs=per_rank())
+        return
+    # Fences that are alike meet; that rank 3 has none left is seen at the second one.
+    error = refused(kernel, "NKC144", "ncc.all_reduce(", "rank(s) 3 ends after 1", ranks=4, inputs=per_rank())
+    notes = [related.message for related in error.related]
+    assert notes[1:] == [
+        "rank(s) 0 issues InstCollectiveCompute 'fence0' here",
+        "rank(s) 3 meets it in InstCollectiveCompute 'fence1' here",
+    ]
 
 
 def test_f25_an_exception_of_one_rank_comes_first() -> None:
@@ -209,4 +232,8 @@ def test_f28_a_rank_that_returns_before_the_collective() -> None:
             return returned(x)
         return returned(reduce("total", x, [[0, 1, 2, 3]]))
 
-    refused(kernel, "NKC144", "ncc.all_reduce(", ("expected rank(s) 0-3", "arrived 0-1, 3"), ranks=4, inputs=per_rank())
+    says = ("expected rank(s) 0-3", "arrived 0-1, 3", "rank(s) 2 has finished, it meets nobody; its last instruction")
+    error = refused(kernel, "NKC144", "ncc.all_reduce(", says, ranks=4, inputs=per_rank())
+    last = error.related[0].loc
+    assert last is not None
+    assert "nisa.dma_copy" in linecache.getline(last.file, last.line)

@@ -54,10 +54,11 @@ def test_f31_kinds_that_differ_are_shown_on_both_sides() -> None:
         ncc.all_gather([local], [whole], group, 0)
         return returned(whole)
 
-    error = refused(
-        kernel, "NKC101", "ncc.", ("ReduceScatter", "AllGather", "[128, 64]", "[128, 2048]"), ranks=2, inputs=per_rank
-    )
-    assert error.related
+    says = ("ReduceScatter", "AllGather", "'big' float32[128, 64]", "'local' float32[128, 2048]")
+    error = refused(kernel, "NKC101", "ncc.", says, ranks=2, inputs=per_rank)
+    assert error.loc is not None
+    assert error.related[0].loc is not None
+    assert error.related[0].loc.line == error.loc.line - 3
 
 
 def test_f31_reduce_operations_that_differ() -> None:
