@@ -454,6 +454,19 @@ CATALOGUE: dict[str, Entry] = {
         "Each channel has a ring order of its own: ask with the channel_id of the permute that brought the data.",
         _API,
     ),
+    "NKC130": Entry(
+        "a sum over the ring of {size} ranks has one rank's part twice: what has made {first} hop(s), and {second}",
+        "A sum over a ring of n ranks takes n-1 hops: after n hops every rank's data is back where it came from.",
+    ),
+    "NKC131": Entry(
+        "a sum over the ring of {size} ranks lacks one part: that of the rank {missing} hop(s) away",
+        "Every rank's data is added once, the rank's own (0 hops) included. No fault if just this part is to be left "
+        "out.",
+    ),
+    "NKC132": Entry(
+        "nothing reads what {inst} leaves in {name!r}",
+        "What a ring has brought should be used; else this hop, or this sum, is one too many.",
+    ),
     # --- rules of machines and releases ---------------------------------------------------------------------------
     "NKC150": Entry(
         "{inst}: a group of {size} ranks",
@@ -557,6 +570,11 @@ CATALOGUE: dict[str, Entry] = {
     "NKC122": Entry(
         "{count} element(s) of the result {name!r} were never written, the first at {index}, on rank(s) {ranks_text}",
         "Fill the whole result, or return a view of what is filled.",
+    ),
+    "NKC123": Entry(
+        "{inst}: metadata beside column 0 are not zero on rank(s) {where}",
+        "all_gather_v sends one chunk to all members: its count and offset stand in column 0, the rest is ignored.",
+        _API,
     ),
     "NKC124": Entry(
         "{inst} makes {value} of finite data: {name!r} at {index}, on rank(s) {where}",

@@ -205,8 +205,7 @@ class Compiler:
         def run() -> None:
             core.history.note(inst)
             all_active(core, inst)
-            perform(transfer, [arrival])
-            meetings.report.collectives += 1
+            perform(transfer, [arrival], meetings.report)
             meetings.count(reading)
 
         return run

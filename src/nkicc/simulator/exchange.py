@@ -7,7 +7,10 @@ from typing import Union
 
 import numpy as np
 
+from nkicc.engines import Report
+from nkicc.ir.base import show_ranks
 from nkicc.ir.bir import REDUCING_KINDS, CollectiveKind, InstCollectiveCompute
+from nkicc.ir.findings import Severity, finding
 
 from .collectives import Transfer
 from .machine import RankSet
@@ -104,10 +107,13 @@ class Nowhere:
         return np.zeros((rows, *self.shape), self.dtype)
 
 
-def perform(transfer: Transfer, arrivals: Sequence[Arrival]) -> None:
+def perform(transfer: Transfer, arrivals: Sequence[Arrival], report: Report) -> None:
     """Execute a collective. What is flagged as unwritten moves as the elements do; NKC121 if it would be reduced, or
     counts as a count."""
+    report.collectives += 1
     carried = _flags(arrivals) if arrivals[0].set.uninitialised else None
+    if arrivals[0].inst.metadata is not None:
+        _warn_of_columns(arrivals, report)
     was_finite = [_is_finite(arrival) for arrival in arrivals]
     sources = [_sources(arrival) for arrival in arrivals]
     for arrival in arrivals:
@@ -165,6 +171,26 @@ def _sources(arrival: Arrival) -> list[Array]:
     """The sources as arrays; copied where a destination is the same tensor: a collective reads before it writes."""
     targets = {id(sink.buffer) for sink in arrival.sinks}
     return [s.read().copy() if id(s.buffer) in targets else s.read() for s in arrival.sources]
+
+
+def _warn_of_columns(arrivals: Sequence[Arrival], report: Report) -> None:
+    """NKC123, a warning, once per instruction: counts that a gather does not look at."""
+    for arrival in arrivals:
+        inst = arrival.inst
+        if inst.kind is not CollectiveKind.AllGather or any(
+            (w.code, w.loc) == ("NKC123", inst.loc) for w in report.warnings
+        ):
+            continue
+        table = arrival.sources[-1].read()
+        extra = table.reshape(len(table), -1, table.shape[-1])[:, :2, 1:].any(axis=(1, 2))
+        if extra.any():
+            ranks = arrival.set.ranks if len(table) == 1 else arrival.set.ranks[extra]
+            report.warnings.append(
+                finding(
+                    "NKC123", Severity.warning, inst=inst.label, where=show_ranks(ranks.tolist()),
+                    ranks=tuple(ranks.tolist()), operand="metadata", loc=inst.loc,
+                )
+            )  # fmt: skip
 
 
 # --- flags of unwritten memory ---------------------------------------------------------------------------------------
