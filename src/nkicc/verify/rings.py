@@ -85,11 +85,12 @@ def check_rings(cores: Sequence[Stream]) -> Iterator[Finding]:
         body = stream.program.cores[stream.core].body
         if not any(i.kind in _IMPLICIT for i in stream.collectives):
             continue
-        # Where rings start is known only at the end: data in the tensor that is sent first has made no hop.
-        first = _Follower(stream, _untracked(cores, stream), {})
+        second = first = _Follower(stream, _untracked(cores, stream), {})
         first.run(body)
-        second = _Follower(stream, first.untracked, first.roots)
-        second.run(body)
+        if any(isinstance(inst, InstGetCurProcessingRankID) for inst in walk(body)):
+            # Where rings start is known only at the end: data in the tensor that is sent first has made no hop.
+            second = _Follower(stream, first.untracked, first.roots)
+            second.run(body)
         if first.complete:
             followers.append(second)
             yield from second.findings
