@@ -468,6 +468,11 @@ CATALOGUE: dict[str, Entry] = {
         "What a ring has brought should be used; else this hop, or this sum, is one too many.",
     ),
     # --- rules of machines and releases ---------------------------------------------------------------------------
+    "NKC133": Entry(
+        "{inst} writes a part of {name!r} that is {what}, at the same time",
+        "Tensors of a list, and channels of a step of a ring, move at the same time. Give each a buffer of its own: "
+        "those into which a step receives are not those that it sends.",
+    ),
     "NKC150": Entry(
         "{inst}: a group of {size} ranks",
         "Machines take groups of 1, 2, 4, 8, 16 or a multiple of 32 ranks.",

@@ -10,7 +10,6 @@ What is certain is reported, the rest is left alone: data of unknown origin, mix
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -37,6 +36,7 @@ from nkicc.ir.isa import (
 from nkicc.ir.program import LOOPS, InstLoop, Instruction, walk
 from nkicc.ir.types import AluOp, Groups, Loc
 
+from .regions import disjoint
 from .streams import Stream
 from .sums import ZERO, Sum, Value, add, check_sums
 
@@ -244,7 +244,7 @@ class _Follower:
     def _drop_unread(self, ap: AccessPattern) -> None:
         unread = self.unread.get(ap.tensor)
         if unread:
-            self.unread[ap.tensor] = [(region, inst) for region, inst in unread if _disjoint(region, ap)]
+            self.unread[ap.tensor] = [(region, inst) for region, inst in unread if disjoint(region, ap)]
 
     def left_unread(self, kept: set[str]) -> list[tuple[str, Inst]]:
         """What is unread at the end, but for the tensors `kept`."""
@@ -366,7 +366,7 @@ class _Follower:
         regions = self.contents.get(ap.tensor, {})
         if ap in regions:
             return [regions[ap]]
-        return [data for region, data in regions.items() if ap.is_dynamic or not _disjoint(region, ap)]
+        return [data for region, data in regions.items() if ap.is_dynamic or not disjoint(region, ap)]
 
     def _write(self, ap: AccessPattern, data: _Content) -> None:
         self._drop_unread(ap)
@@ -377,7 +377,7 @@ class _Follower:
             return
         regions = self.contents.setdefault(ap.tensor, {})
         if ap not in regions:
-            for region in [region for region in regions if not _disjoint(region, ap)]:
+            for region in [region for region in regions if not disjoint(region, ap)]:
                 del regions[region]
         regions[ap] = data
 
@@ -409,23 +409,3 @@ def _common(sources: Sequence[_Content]) -> _Data | None:
             value = first.value if data.value == first.value else None
             first = _Data(first.hops, first.channel if same else None, first.groups, first.loc, value)
     return first
-
-
-def _disjoint(a: AccessPattern, b: AccessPattern) -> bool:
-    """Whether two static views certainly share no element: apart as a whole, or in columns of equally long rows."""
-    if a.dtype is not b.dtype or a.is_dynamic or b.is_dynamic:
-        return False
-    a_low, a_high, a_pitch, a_first, a_last = _extent(a)
-    b_low, b_high, b_pitch, b_first, b_last = _extent(b)
-    if a_high < b_low or b_high < a_low:
-        return True
-    rows = a_pitch == b_pitch >= 2 and max(a_last, b_last) < a_pitch
-    return rows and (a_last < b_first or b_last < a_first)
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _extent(ap: AccessPattern) -> tuple[int, int, int, int, int]:
-    """Lowest and highest element of a static view, the length of its rows, and its first and last column."""
-    pitch = ap.pattern[0][0]
-    first = ap.offset % pitch if pitch else 0
-    return *ap.bounds(), pitch, first, first + sum(abs(stride) * (count - 1) for stride, count in ap.pattern[1:])
