@@ -391,6 +391,22 @@ CORPUS = [
     ),
     Fault(
         original="ring_gather",
+        name="one-buffer-for-both-channels",
+        old="[[left[free]], [right[free]]]",
+        new="[[left[free]], [left[free]]]",
+        code="NKC133",
+        at="ncc.collective_permute_implicit(",
+    ),
+    Fault(
+        original="ring_gather",
+        name="receives-into-what-is-sent",
+        old="[[left[free]], [right[free]]]",
+        new="[[left[free]], [left[held]]]",
+        code="NKC133",
+        at="ncc.collective_permute_implicit(",
+    ),
+    Fault(
+        original="ring_gather",
         name="channels-crossed",
         old="[[left[free]], [right[free]]]",
         new="[[right[free]], [left[free]]]",
