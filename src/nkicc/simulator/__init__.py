@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from nkicc.engines import Execution, Options, Report
 from nkicc.ir.base import show_ranks
@@ -82,6 +84,10 @@ def _one_blas_thread(module: Module) -> AbstractContextManager[object]:
     matmuls = (isinstance(i, InstMatmul) for p in module.programs for core in p.cores for i in walk(core.body))
     if not any(matmuls):
         return nullcontext()
-    from threadpoolctl import threadpool_limits
+    return _threadpools().limit(limits=1, user_api="blas")
 
-    return threadpool_limits(1, user_api="blas")
+
+@functools.cache
+def _threadpools() -> ThreadpoolController:
+    # To look for the libraries takes longer than a small run.
+    return ThreadpoolController()
