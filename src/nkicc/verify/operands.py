@@ -84,28 +84,31 @@ class _Transfer(Struct, frozen=True):
 
 
 def _concurrent(body: Sequence[Instruction]) -> Iterator[list[_Transfer]]:
-    """The transfers of each collective; implicit permutes on different channels, one after the other, belong
-    together."""
+    """The transfers of each collective. A step of a ring is one instruction per channel, from one line."""
     together: list[_Transfer] = []
-    channels: set[int | None] = set()
     for inst in body:
         if isinstance(inst, LOOPS):
             yield from _concurrent(inst.body)
         elif isinstance(inst, InstCollectiveCompute) and inst.metadata is None:
-            if inst.kind not in _IMPLICIT or inst.channel_id in channels:
+            if not (together and _is_next_channel(together[-1].inst, inst)):
                 yield together
-                together, channels = [], set()
+                together = []
             each = len(inst.srcs) // len(inst.dsts)
             for i, dst in enumerate(inst.dsts):
                 together.append(_Transfer(len(together), inst, i, dst, inst.srcs[i * each : (i + 1) * each]))
-            channels.add(inst.channel_id)
-            if inst.kind in _IMPLICIT:
-                continue
-        elif not inst.reads() and not inst.writes():
-            continue
-        yield together
-        together, channels = [], set()
+        elif inst.reads() or inst.writes():
+            yield together
+            together = []
     yield together
+
+
+def _is_next_channel(before: InstCollectiveCompute, inst: InstCollectiveCompute) -> bool:
+    return (
+        inst.kind in _IMPLICIT
+        and before.channel_id is not None
+        and (inst.kind, inst.channel_id, inst.loc) == (before.kind, before.channel_id + 1, before.loc)
+        and inst.cc_channel.replica_groups == before.cc_channel.replica_groups
+    )
 
 
 def _overlapping(stream: Stream, one: _Transfer, what: str) -> Finding:

@@ -10,7 +10,7 @@ What is certain is reported, the rest is left alone: data of unknown origin, mix
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -68,6 +68,8 @@ class _Data(Struct, frozen=True):
     groups: Groups = ()
     loc: Loc | None = None
     value: Value = None
+    #: Whether it was sent by lines of the kernel that may belong to one ring or to two.
+    doubtful: bool = False
 
     def same_place(self, other: _Data) -> bool:
         return self.hops == other.hops and self.groups == other.groups
@@ -78,8 +80,9 @@ _Content = _Data | Sum | None
 
 def check_rings(cores: Sequence[Stream]) -> Iterator[Finding]:
     """NKC147 for a store to the place of a rank whose data it is not, NKC148 if only the channel is another one,
-    NKC149 if the ring is. As warnings, NKC130 and NKC131 for sums in which a rank's part stands twice or not at all,
-    NKC132 for arrivals, or sums of them, that nothing reads. `cores` are the streams of one program."""
+    NKC149 if the ring is: errors, but warnings for data that another line has sent before, perhaps on a ring of its
+    own. As warnings, NKC130 and NKC131 for sums in which a rank's part stands twice or not at all, NKC132 for
+    arrivals, or sums of them, that nothing reads. `cores` are the streams of one program."""
     followers: list[_Follower] = []
     for stream in cores:
         body = stream.program.cores[stream.core].body
@@ -89,7 +92,7 @@ def check_rings(cores: Sequence[Stream]) -> Iterator[Finding]:
         first.run(body)
         if any(isinstance(inst, InstGetCurProcessingRankID) for inst in walk(body)):
             # Where rings start is known only at the end: data in the tensor that is sent first has made no hop.
-            second = _Follower(stream, first.untracked, first.roots)
+            second = _Follower(stream, first.untracked, first.roots, first.doubtful)
             second.run(body)
         if first.complete:
             followers.append(second)
@@ -163,12 +166,17 @@ class _Follower:
     """One pass over a core's program. A tensor's contents are the data of its regions, no two of which overlap; what no
     region holds is of unknown origin, in an input this rank's own."""
 
-    def __init__(self, stream: Stream, untracked: frozenset[str], roots: dict[str, Groups]) -> None:
+    def __init__(
+        self, stream: Stream, untracked: frozenset[str], roots: dict[str, Groups], doubtful: Set[str] = frozenset()
+    ) -> None:
         self.stream = stream
         self.untracked = untracked
         #: Tensors from which a ring starts, with its groups: those found by an earlier pass, then by this one.
         self.known_roots = roots
         self.roots: dict[str, Groups] = {}
+        #: Tensors that are sent by another line than the one that their data came from: found as `roots` are.
+        self.known_doubtful = doubtful
+        self.doubtful: set[str] = set()
         self.findings: list[Finding] = []
         self.complete = True
         own = (*stream.program.inputs, *[constant.tensor for constant in stream.program.constants])
@@ -258,11 +266,13 @@ class _Follower:
             data = self._read(src)
             if data is not None and not data.hops:
                 self.roots[src.tensor] = groups
+            if data is not None and data.hops and data.loc != inst.loc:
+                self.doubtful.add(src.tensor)
             follows = data is not None and (
                 not data.hops or (data.groups == groups and data.channel in (None, channel))
             )
             if data is not None and follows:
-                arrived.append(_Data(data.hops + 1, channel, groups, inst.loc, data.value))
+                arrived.append(_Data(data.hops + 1, channel, groups, inst.loc, data.value, data.doubtful))
             else:
                 total = self._sum(src)
                 arrived.append(total and total.sent(groups))
@@ -343,24 +353,27 @@ class _Follower:
         if data.loc is not None:
             related.append(Related(f"hop {data.hops} of the data", data.loc))
         slots["related"] = tuple(related)
+        severity = Severity.warning if data.doubtful else Severity.error
         if rank.replica_groups != data.groups:
             if any(rank.iter_id % size or data.hops % size for size in sizes):
                 shown = {"groups": show_groups(data.groups), "asked": show_groups(rank.replica_groups)}
-                self.findings.append(finding("NKC149", inst=type(inst).__name__, **shown, **slots))
+                self.findings.append(finding("NKC149", severity, inst=type(inst).__name__, **shown, **slots))
         elif any((rank.iter_id - data.hops) % size for size in sizes):
             self.findings.append(
-                finding("NKC147", inst=type(inst).__name__, iteration=rank.iter_id, hops=data.hops, **slots)
+                finding("NKC147", severity, inst=type(inst).__name__, iteration=rank.iter_id, hops=data.hops, **slots)
             )
         elif data.channel not in (None, rank.channel_id) and any(data.hops % size for size in sizes):
             self.findings.append(
-                finding("NKC148", inst=type(inst).__name__, asked=rank.channel_id, channel=data.channel, **slots)
+                finding(
+                    "NKC148", severity, inst=type(inst).__name__, asked=rank.channel_id, channel=data.channel, **slots
+                )
             )
 
     def _read(self, ap: AccessPattern) -> _Data | None:
         data = _common([_as_data(held) for held in self._held(ap)])
         if data is not None and not data.groups and ap.tensor in self.known_roots:
             return _Data(0, None, self.known_roots[ap.tensor], None, data.value)
-        return data
+        return replace(data, doubtful=True) if data is not None and ap.tensor in self.known_doubtful else data
 
     def _held(self, ap: AccessPattern) -> list[_Content]:
         regions = self.contents.get(ap.tensor, {})
@@ -407,5 +420,6 @@ def _common(sources: Sequence[_Content]) -> _Data | None:
         if data.channel != first.channel or data.value != first.value:
             same = data.channel == first.channel
             value = first.value if data.value == first.value else None
-            first = _Data(first.hops, first.channel if same else None, first.groups, first.loc, value)
+            doubtful = first.doubtful or data.doubtful
+            first = _Data(first.hops, first.channel if same else None, first.groups, first.loc, value, doubtful)
     return first
