@@ -200,7 +200,7 @@ CATALOGUE: dict[str, Entry] = {
         "Passes are separated by commas, options stand in braces: lower-local-collectives{{max-bpp=256}}. "
         "`nkicc lower --list-passes` lists all of them.",
     ),
-    "NKC014": Entry("lnc must be 1 or 2 and ranks at least 1, got lnc={lnc}, ranks={ranks}"),
+    "NKC014": Entry("lnc must be 1 or 2 and ranks from 1 to 1048576, got lnc={lnc}, ranks={ranks}"),
     "NKC015": Entry(
         "SPMD grid with multi neuron cores is not supported on {target}", "Use lnc=1 or target trn2.", _DOWN
     ),
