@@ -386,7 +386,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "NKC104": Entry(
         "cores 0 and 1 issue different sequences of collectives: {detail}",
-        "Both cores issue the same sequence, or one core issues all of them and the other waits at a core barrier.",
+        "Both cores issue the same sequence, or one core issues a collective and the other waits at a core barrier.",
     ),
     "NKC105": Entry("{inst}: counts disagree for {pair}: {detail}", "sent[i][j] must equal received[j][i].", _API),
     "NKC106": Entry(
