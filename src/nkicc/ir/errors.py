@@ -557,6 +557,12 @@ CATALOGUE: dict[str, Entry] = {
         "{count} element(s) of the result {name!r} were never written, the first at {index}, on rank(s) {ranks_text}",
         "Fill the whole result, or return a view of what is filled.",
     ),
+    "NKC123": Entry(
+        "{inst}: both cores of rank(s) {ranks} issue it for their rank, each with a {name!r} of its own, and the two "
+        "differ",
+        "It is one operation, and which data counts would depend on who comes first. Put the source into shared_hbm, "
+        "give each core a destination of its own, or let one core issue it.",
+    ),
     # --- the device compiler's own -----------------------------------------------------------------------------------
     "BIR027": Entry("Output dtype must match input", "", _DOWN),
     "BIR026": Entry("Number of input arguments must be the same as recvFomRank size", "", _DOWN),

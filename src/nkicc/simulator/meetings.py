@@ -15,7 +15,7 @@ from nkicc.ir.errors import fail
 from nkicc.ir.readings import Lane, Reading, meaning
 
 from .collectives import Transfer, compile_collective
-from .exchange import Arrival, perform
+from .exchange import Arrival, check_twin, perform
 from .machine import CoreState, RankSet
 from .memory import AnyView
 from .streams import Token, all_active
@@ -150,6 +150,7 @@ class Meetings:
                 arrival.tokens.append(token)
                 self._cores[key] = arrival
                 return token
+            check_twin(first, arrival)
             first.twin = arrival
             core.set.cores_meet()
             arrival = first
