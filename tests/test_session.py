@@ -265,6 +265,7 @@ def test_a_kernel_keeps_what_its_function_says_of_itself() -> None:
 
 BAD_OPTIONS = {
     "ranks": ({"ranks": 0}, "NKC014"),
+    "more ranks than any machine": ({"ranks": 10**8}, "NKC014"),
     "ranks as text": ({"ranks": "4"}, "NKC014"),
     "lnc": ({"lnc": 3}, "NKC014"),
     "target": ({"target": "trn9"}, "NKC006"),

@@ -26,6 +26,7 @@ from nkicc.nki import Kernel
 from nkicc.nki.tensor import ndarray
 from nkicc.nki.trace import Tracer, tracing
 from nkicc.simulator import simulate
+from nkicc.simulator.budget import Budget
 from nkicc.verify import SDK, verify
 
 __all__ = ["Inputs", "Result", "Traced", "execute", "run", "trace"]
@@ -122,7 +123,7 @@ def trace(
         if not callable(kernel):
             fail("NKC006", option="kernel", why=f"a function is needed, not {type(kernel).__name__}")
         kernel = Kernel(kernel)
-    if type(ranks) is not int or ranks < 1 or lnc not in (1, 2):
+    if not World(ranks, lnc).is_possible:
         fail("NKC014", lnc=lnc, ranks=ranks)
     if target is None:
         target = default_target()
@@ -208,8 +209,12 @@ def _rank_sets(kernel: Kernel, ranks: int, inputs: Inputs) -> list[tuple[tuple[i
         fail("NKC007", name="inputs", why=f"a dict or a function of the rank is needed, not {type(inputs).__name__}")
     groups: dict[Any, list[int]] = {}
     given: list[dict[str, Any]] = []
+    budget = Budget()
     for rank in range(ranks):
         given.append(bind(_call(inputs, rank)))
+        for name, value in given[rank].items():
+            if isinstance(value, np.ndarray):
+                budget.add(name, value)
         key = tuple([(name, _key(name, value)) for name, value in given[rank].items()])
         groups.setdefault(key, []).append(rank)
     return [
@@ -290,13 +295,16 @@ def _key(name: str, value: Any) -> Any:
 
 def _stack(first: Mapping[str, Any], given: Sequence[Mapping[str, Any]]) -> Arrays:
     """The array arguments with ranks leading: extent 1 if all ranks were given one object. NKC028 for a dtype that the
-    machine lacks, NKC007 for an array inside of a container."""
+    machine lacks, NKC106 for more than its memory holds, NKC007 for an array inside of a container."""
     arrays: Arrays = {}
     for name, value in first.items():
         if isinstance(value, np.ndarray):
             dtype = _dtype(name, value)
             rows = [values[name] for values in given]
             uniform = all(row is value for row in rows)
+            if not uniform:
+                # Rows may be few arrays over and over, so that all of them together are what is large.
+                Budget().reserve(name, value.nbytes, len(rows))
             arrays[name] = np.asarray(value[None] if uniform else np.stack(rows), dtype)
         elif _holds_array(value):
             fail("NKC007", name=name, why="arrays are passed one per parameter, not in a container", operand=name)

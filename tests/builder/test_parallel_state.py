@@ -55,6 +55,7 @@ def test_every_kind_of_group_partitions_the_world(tp: int, dp: int, pp: int) -> 
         (World(8), {"tp": -2, "dp": -4}, "NKC019"),
         (World(8), {"tp": 4.0, "dp": 2}, "NKC019"),
         (World(0), {}, "NKC014"),
+        (World(10**8), {}, "NKC014"),
         (World(4, 3), {}, "NKC014"),
     ],
 )

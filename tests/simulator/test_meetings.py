@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nkicc.engines import Options
 from nkicc.ir.access import AccessPattern, Register, Tensor
 from nkicc.ir.base import Inst
 from nkicc.ir.bir import CCChannel, CollectiveKind, InstCollectiveCompute, InstGPSIMDSB2SB
 from nkicc.ir.errors import NkiccError
 from nkicc.ir.isa import InstDMACopy, InstMemset, InstRegisterMove
 from nkicc.ir.program import Core, Level, Module, Program
-from nkicc.ir.types import AluOp, Groups, Target, World
+from nkicc.ir.types import AluOp, Groups, Memory, Target, World
 from nkicc.simulator import simulate
 
 from .bir_modules import module, run, sbuf, tensor
@@ -172,3 +173,39 @@ def test_negative_metadata_of_an_all_to_all_v(row: int) -> None:
     with pytest.raises(NkiccError) as caught:
         run(module((op,), shared=(X, Y, metadata), inputs=("x", "meta"), ranks=2), x=data(0, 1), meta=table)
     assert caught.value.code == "NKC102"
+
+
+# --- both cores issue one operation ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", [None, 1, 2, 3])
+@pytest.mark.parametrize("equal", [True, False])
+def test_sources_of_the_cores_own_for_one_destination(equal: bool, schedule: int | None) -> None:
+    """Which source counts must not depend on which core comes first."""
+    own = tensor("own", (2, 3), memory=Memory.private_hbm)
+    bodies = [
+        (InstMemset(dst=own.full(), value=1.0 if equal or core == 0 else 5.0), all_reduce(own, Z, ((0, 1),)))
+        for core in (0, 1)
+    ]
+    built = module(*bodies, shared=(Z,), own=(own,), outputs=("z",), ranks=2)
+    if equal:
+        execution = run(built, Options(schedule=schedule))
+        assert execution.report.readings == {"both": 1}
+        assert np.array_equal(execution.outputs[0][0], np.full((1, 2, 3), 2, np.float32))
+        return
+    with pytest.raises(NkiccError) as caught:
+        run(built, Options(schedule=schedule))
+    assert (caught.value.code, caught.value.operand) == ("NKC125", "own")
+    assert "rank(s) 0-1" in caught.value.message
+
+
+def test_the_ranks_whose_cores_have_different_sources_are_named() -> None:
+    own = tensor("own", (2, 3), memory=Memory.private_hbm)
+    bodies = [(InstDMACopy(dst=own.full(), srcs=(src.full(),)), all_reduce(own, Z, ((0, 1, 2),))) for src in (X, Y)]
+    built = module(*bodies, shared=(X, Y, Z), own=(own,), inputs=("x", "y"), outputs=("z",), ranks=3)
+    x = data(0, 1, 2)
+    y = x + np.array([0, 0, 1], np.float32)[:, None, None]
+    with pytest.raises(NkiccError) as caught:
+        run(built, x=x, y=y)
+    assert caught.value.code == "NKC125"
+    assert "rank(s) 2 issue" in caught.value.message

@@ -7,6 +7,7 @@ from typing import Any
 import nki.collectives as ncc
 import nki.isa as nisa
 import nki.language as nl
+import numpy as np
 import pytest
 from nki import nccl
 
@@ -138,6 +139,85 @@ def test_one_core_issues_for_its_rank_and_the_other_waits() -> None:
         nisa.core_barrier(data, (0, 1))
 
     assert errors(kernel, ranks=2, lnc=2) == []
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one program", "two programs"])
+@pytest.mark.parametrize("turns", [1, 3])
+def test_each_core_issues_one_of_two_collectives(several: bool, turns: int) -> None:
+    """A barrier orders what core 0 and what core 1 issue for their rank. From the second turn on both are under way at
+    the same time: core 0 is a turn ahead."""
+
+    def kernel(x: nl.ndarray, first: bool = False) -> tuple[nl.ndarray, ...]:
+        core, group = nl.program_id(0), ncc.ReplicaGroup([[0, 1, 2, 3]])
+        own, total, small, least = hbm("own"), hbm("total"), hbm("small", (1, 4)), hbm("least", (1, 4))
+        data = hbm("data")
+        if core == 0:
+            nisa.dma_copy(own, x)
+            nisa.dma_copy(small, x[:1])
+        nisa.core_barrier(data, (0, 1))
+        for _ in range(turns):
+            if core == 0:
+                ncc.all_reduce([own], [total], group, nl.add)
+            nisa.core_barrier(data, (0, 1))
+            if core == 1:
+                ncc.all_reduce([small], [least], group, nl.minimum)
+        nisa.core_barrier(data, (0, 1))
+        outs = hbm("out"), hbm("out_small", (1, 4))
+        if core == 0:
+            for out, result in zip(outs, (total, least), strict=True):
+                nisa.dma_copy(out, result)
+        return outs
+
+    inputs = by_rank(x=x_of, first=lambda rank: several and rank == 0)
+    assert errors(kernel, inputs, ranks=4, lnc=2) == []
+    for schedule in (None, 1, 2, 3, 4):
+        result = nkicc.run(kernel, ranks=4, lnc=2, inputs=inputs, schedule=schedule)
+        assert result.report.readings == {"one": 2 * turns * (1 + several)}
+        for total, least in result.outputs:
+            assert np.array_equal(total, sum(x_of(rank) for rank in range(4)))
+            assert np.array_equal(least, x_of(0)[:1])
+
+
+def test_one_rank_issues_on_both_cores_what_another_issues_on_one() -> None:
+    def kernel(x: nl.ndarray, first: bool) -> nl.ndarray:
+        own, total, out = hbm("own"), hbm("total"), hbm("out")
+        core = nl.program_id(0)
+        if core == 0:
+            nisa.dma_copy(own, x)
+        nisa.core_barrier(own, (0, 1))
+        if core == 0 or first:
+            ncc.all_reduce([own], [total], ncc.ReplicaGroup([[0, 1]]), nl.add)
+        nisa.core_barrier(own, (0, 1))
+        if core == 0:
+            nisa.dma_copy(out, total)
+        return out
+
+    assert errors(kernel, FIRST, ranks=2, lnc=2) == []
+    result = nkicc.run(kernel, ranks=2, lnc=2, inputs=FIRST)
+    assert all(np.array_equal(out, x_of(0) + x_of(1)) for out in result.outputs)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_cores_that_issue_different_operations_at_one_place(apart: bool) -> None:
+    def kernel() -> None:
+        core = nl.program_id(0)
+        name = f"r{core}" if apart else "r"
+        reduce(name, [[0, 1]], op=(nl.add, nl.maximum)[core])
+
+    assert {found.code for found in errors(kernel, ranks=2, lnc=2)} == (set() if apart else {"NKC104"})
+
+
+def test_one_operation_that_the_cores_issue_on_both_sides_of_a_barrier() -> None:
+    def kernel() -> None:
+        data = hbm("data")
+        for core in (0, 1):
+            if nl.program_id(0) == core:
+                reduce("r", [[0, 1]])
+            nisa.core_barrier(data, (0, 1))
+
+    (found,) = errors(kernel, ranks=2, lnc=2)
+    assert found.code == "NKC104"
+    assert "stands at different places" in found.message
 
 
 def test_a_collective_on_sbuf_needs_both_cores() -> None:

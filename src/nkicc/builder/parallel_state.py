@@ -28,7 +28,7 @@ class ParallelState:
 
     def __init__(self, world: World, *, tp: int | None = None, dp: int = 1, pp: int = 1) -> None:
         ranks = world.ranks
-        if type(ranks) is not int or ranks < 1 or world.lnc not in (1, 2):
+        if not world.is_possible:
             refuse("NKC014", lnc=world.lnc, ranks=ranks)
         given = (dp, pp) if tp is None else (tp, dp, pp)
         if any(type(degree) is not int or degree < 1 for degree in given):

@@ -10,6 +10,7 @@ from nkicc import simulator
 from nkicc.engines import Options
 from nkicc.ir.errors import fail
 from nkicc.ir.program import Module, Program
+from nkicc.simulator.budget import Budget
 
 from .job import Arguments
 from .outcome import Outcome, collect
@@ -23,8 +24,20 @@ Stacks = list[dict[str, np.ndarray]]
 
 def arguments(module: Module, inputs: Arguments, seed: int) -> tuple[Stacks, list[str]]:
     """The arguments of a program that was read from JSON, with a note on those that are not given: they are random,
-    different on each rank. NKC007 for an unknown name or an array of another shape or type."""
-    given = [inputs(rank) for rank in range(module.world.ranks)]
+    different on each rank. NKC007 for an unknown name or an array of another shape or type, NKC106 for more than this
+    machine's memory holds."""
+    budget = Budget()
+    for program in module.programs:
+        for tensor in program.tensors:
+            if tensor.name in program.inputs and tensor.name not in inputs.values:
+                count = len(program.ranks) or module.world.ranks
+                budget.reserve(tensor.name, tensor.size * tensor.dtype.size, count)
+    given: list[dict[str, Any]] = []
+    for rank in range(module.world.ranks):
+        given.append(inputs(rank))
+        for name, value in given[rank].items():
+            if isinstance(value, np.ndarray):
+                budget.add(name, value)
     stacks = [_stack(program, given, seed) for program in module.programs]
     names = dict.fromkeys(name for program in module.programs for name in program.inputs)
     drawn = [name for name in names if not all(name in values for values in given)]

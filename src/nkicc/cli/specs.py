@@ -20,6 +20,7 @@ from nkicc.ir.types import DType
 from nkicc.nki import Kernel
 from nkicc.nki.collectives import ReplicaGroup
 from nkicc.nki.tensor import ndarray
+from nkicc.simulator.budget import Budget
 
 from . import arrays
 
@@ -37,7 +38,8 @@ _GENERATED = re.compile(r"(\w+)\[([\d, ]*)\](@same)?")
 def parse(options: Sequence[str], ranks: int, seed: int) -> dict[str, Value]:
     """Each NAME=SPEC as a function of the rank. Files are read when their rank asks.
 
-    NKC006: an option is not of that form. NKC001: a file cannot be read (when called).
+    NKC006: an option is not of that form. NKC106: it asks for more than memory holds. NKC001: a file cannot be read
+    (when called).
     """
     values: dict[str, Value] = {}
     for option in options:
@@ -87,7 +89,7 @@ def _value(name: str, spec: str, ranks: int, seed: int) -> Value:
         return _constant(_groups(spec.removeprefix("groups:"), ranks))
     generated = _GENERATED.fullmatch(spec)
     if generated:
-        return _generated(name, seed, *generated.groups())
+        return _generated(name, seed, ranks, *generated.groups())
     if spec.endswith(".npz"):
         fail("NKC006", option="--input", why=f"{spec} holds several arrays, name one: {spec}:key")
     if spec.endswith(".npy") or ".npz:" in spec:
@@ -123,7 +125,7 @@ def _groups(text: str, ranks: int) -> object:
     return ReplicaGroup(groups)
 
 
-def _generated(name: str, seed: int, dtype: str, extents: str, same: str | None) -> Value:
+def _generated(name: str, seed: int, ranks: int, dtype: str, extents: str, same: str | None) -> Value:
     try:
         element = DType.of(dtype)
     except TypeError:
@@ -138,6 +140,7 @@ def _generated(name: str, seed: int, dtype: str, extents: str, same: str | None)
     if same:
         value = cache(lambda: random_array(element, shape, name, seed, None))
         return lambda rank: value()
+    Budget().reserve(name, math.prod(shape) * element.size, ranks)
     return lambda rank: random_array(element, shape, name, seed, rank)
 
 

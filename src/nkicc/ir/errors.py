@@ -200,7 +200,7 @@ CATALOGUE: dict[str, Entry] = {
         "Passes are separated by commas, options stand in braces: lower-local-collectives{{max-bpp=256}}. "
         "`nkicc lower --list-passes` lists all of them.",
     ),
-    "NKC014": Entry("lnc must be 1 or 2 and ranks at least 1, got lnc={lnc}, ranks={ranks}"),
+    "NKC014": Entry("lnc must be 1 or 2 and ranks from 1 to 1048576, got lnc={lnc}, ranks={ranks}"),
     "NKC015": Entry(
         "SPMD grid with multi neuron cores is not supported on {target}", "Use lnc=1 or target trn2.", _DOWN
     ),
@@ -386,7 +386,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "NKC104": Entry(
         "cores 0 and 1 issue different sequences of collectives: {detail}",
-        "Both cores issue the same sequence, or one core issues all of them and the other waits at a core barrier.",
+        "Both cores issue the same sequence, or one core issues a collective and the other waits at a core barrier.",
     ),
     "NKC105": Entry("{inst}: counts disagree for {pair}: {detail}", "sent[i][j] must equal received[j][i].", _API),
     "NKC106": Entry(
@@ -585,6 +585,12 @@ CATALOGUE: dict[str, Entry] = {
         "{inst} makes {value} of finite data: {name!r} at {index}, on rank(s) {where}",
         "Bound what goes in (subtract the row maximum before an exponential, add an epsilon to a divisor), or "
         "compute in a wider type.",
+    ),
+    "NKC125": Entry(
+        "{inst}: both cores of rank(s) {ranks} issue it for their rank, each with a {name!r} of its own, and the two "
+        "differ",
+        "It is one operation, and which data counts would depend on who comes first. Put the source into shared_hbm, "
+        "give each core a destination of its own, or let one core issue it.",
     ),
     # --- the device compiler's own -----------------------------------------------------------------------------------
     "BIR027": Entry("Output dtype must match input", "", _DOWN),

@@ -151,6 +151,8 @@ class Module(Struct, frozen=True, omit_defaults=False, forbid_unknown_fields=Tru
 
     def verify(self) -> None:
         """Structure and every instruction by itself; raises NkiccError."""
+        if not self.world.is_possible:
+            fail("NKC014", lnc=self.world.lnc, ranks=self.world.ranks)
         for program in self.programs:
             verify_program(self, program)
         check_ranks(self.programs, self.world)

@@ -3,7 +3,7 @@
 Public kernels use three readings, and all are legal: both cores of a rank issue it on the same shared tensors (one
 operation per rank, the cores meet there); each core issues its own (core c exchanges with core c of the peers); one
 core issues it for its rank while the other waits at a core barrier. Which one holds follows from the two cores'
-sequences of collectives alone.
+sequences of collectives and core barriers alone.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from enum import Enum
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from .bir import InstCollectiveCompute
+from .bir import InstCollectiveCompute, InstCoreBarrier
 from .errors import fail
 from .program import Program, walk
 
-__all__ = ["Reading", "meaning", "readings"]
+__all__ = ["Lane", "Reading", "lanes", "meaning", "readings"]
 
 
 Opcode = tuple[str, int, int, int, int]
@@ -30,12 +30,38 @@ class Reading(str, Enum):
     one = "one"
 
 
+class Lane(Struct, frozen=True):
+    """Whom a collective meets of other ranks: what their core `core` issues for itself (`own`), or what is issued there
+    for the rank as a whole, by that core or by whichever it is (None)."""
+
+    own: bool
+    core: int | None
+
+    def meets(self, other: Lane) -> bool:
+        """Whether the two can be one operation."""
+        return self.own is other.own and (None in (self.core, other.core) or self.core == other.core)
+
+
+def lanes(kinds: Sequence[Sequence[Reading]]) -> list[list[Lane]]:
+    """The lanes of the collectives that `readings` tells of. Cores that both issue for their rank may do so at the same
+    time, each with its own next collective, so only there it matters which of them does."""
+    apart = len(kinds) > 1 and all(Reading.one in own for own in kinds)
+    return [
+        [
+            Lane(kind is Reading.lanes, core if kind is Reading.lanes or (apart and kind is Reading.one) else None)
+            for kind in own
+        ]
+        for core, own in enumerate(kinds)
+    ]
+
+
 def readings(program: Program) -> list[list[Reading]]:
     """Per core, the reading of each of its global collectives in program order.
 
     A collective on core-private operands is `lanes`. On shared operands, equal neighbours in the two sequences are
-    `both`; a core whose partner issues none is `one`; the same operation on different shared tensors is `lanes`. NKC104
-    where the sequences differ in a way that has no such meaning.
+    `both`; a core whose partner issues none, or something that has nothing to do with it, is `one`; the same operation
+    on different shared tensors is `lanes`. What a core barrier separates is never one operation: the sequences are
+    compared from barrier to barrier. NKC104 where they differ in a way that has no such meaning.
     """
     shared = {tensor.name for tensor in program.tensors}
     issued = [
@@ -48,20 +74,52 @@ def readings(program: Program) -> list[list[Reading]]:
     on_shared = [
         [k for k, inst in enumerate(insts) if all(ap.tensor in shared for ap in inst.dsts)] for insts in issued
     ]
-    left, right = ([meaning(issued[core][k]) for k in on_shared[core]] for core in (0, 1))
+    for ours, theirs in _between_barriers(program, on_shared):
+        _read(issued, ours, theirs, found)
+    _no_reordering(issued, on_shared, found)
+    return found
+
+
+def _read(
+    issued: list[list[InstCollectiveCompute]], ours: list[int], theirs: list[int], found: list[list[Reading]]
+) -> None:
+    """The readings of collectives of core 0 and core 1 that no barrier separates, by their places."""
+    left, right = ([meaning(issued[core][k]) for k in span] for core, span in ((0, ours), (1, theirs)))
     for tag, a0, a1, b0, b1 in _differences(left, right):
         if tag == "equal":
             reading = Reading.both
         elif tag in ("delete", "insert"):
             reading = Reading.one
         else:
-            reading = Reading.lanes
-            _same_work([issued[0][k] for k in on_shared[0][a0:a1]], [issued[1][k] for k in on_shared[1][b0:b1]])
-        for core, span in ((0, on_shared[0][a0:a1]), (1, on_shared[1][b0:b1])):
+            reading = _of_different([issued[0][k] for k in ours[a0:a1]], [issued[1][k] for k in theirs[b0:b1]])
+        for core, span in ((0, ours[a0:a1]), (1, theirs[b0:b1])):
             for k in span:
                 found[core][k] = reading
-    _no_reordering(issued, on_shared, found)
-    return found
+
+
+def _between_barriers(program: Program, on_shared: list[list[int]]) -> list[tuple[list[int], list[int]]]:
+    """The places of each core's collectives, cut where the cores meet at barriers. All in one if the barriers of the
+    two do not pair, which is a fault that other checks report, or are loops that differ."""
+    stages: list[list[int]] = []
+    barriers: list[int] = []
+    for core in program.cores:
+        passed, stage = 0, []
+        for inst in walk(core.body):
+            if isinstance(inst, InstCoreBarrier) and len(inst.cores) > 1:
+                passed += 1
+                if inst.mask is not None:
+                    return [(on_shared[0], on_shared[1])]
+            elif isinstance(inst, InstCollectiveCompute) and not inst.is_local:
+                stage.append(passed)
+        stages.append(stage)
+        barriers.append(passed)
+    if barriers[0] != barriers[1]:
+        return [(on_shared[0], on_shared[1])]
+    cut: dict[int, tuple[list[int], list[int]]] = {}
+    for core in (0, 1):
+        for k in on_shared[core]:
+            cut.setdefault(stages[core][k], ([], []))[core].append(k)
+    return list(cut.values())
 
 
 def _differences(left: list[InstCollectiveCompute], right: list[InstCollectiveCompute]) -> list[Opcode]:
@@ -77,17 +135,27 @@ def meaning(inst: InstCollectiveCompute) -> InstCollectiveCompute:
     return structs.replace(inst, name="", loc=None, deps=(), queue=None)
 
 
-def _same_work(left: Sequence[InstCollectiveCompute], right: Sequence[InstCollectiveCompute]) -> None:
-    """Different operands on shared memory are two operations of one kind over the same groups, or a mistake."""
-    if len(left) != len(right) or any(a.cc_channel != b.cc_channel for a, b in zip(left, right, strict=True)):
-        a, b = left[0], right[0]
-        fail(
-            "NKC104",
-            detail=f"core 0 has {a.label} where core 1 has {b.label}",
-            core=1,
-            loc=b.loc,
-            notes=(f"core 0 issues {a.label} at {a.loc}",),
-        )
+def _of_different(left: Sequence[InstCollectiveCompute], right: Sequence[InstCollectiveCompute]) -> Reading:
+    """The reading of what core 0 issues where core 1 issues something else: one operation per core if they differ in
+    their tensors alone, one core for its rank each time if neither touches what the other writes, or a mistake."""
+    if len(left) == len(right) and all(a.cc_channel == b.cc_channel for a, b in zip(left, right, strict=True)):
+        return Reading.lanes
+    if _independent(left, right) and _independent(right, left):
+        return Reading.one
+    a, b = left[0], right[0]
+    return fail(
+        "NKC104",
+        detail=f"core 0 has {a.label} where core 1 has {b.label}",
+        core=1,
+        loc=b.loc,
+        notes=(f"core 0 issues {a.label} at {a.loc}",),
+    )
+
+
+def _independent(left: Sequence[InstCollectiveCompute], right: Sequence[InstCollectiveCompute]) -> bool:
+    """Whether `left` writes to no tensor that `right` uses."""
+    used = {ap.tensor for inst in right for ap in (*inst.reads(), *inst.writes())}
+    return used.isdisjoint([ap.tensor for inst in left for ap in inst.writes()])
 
 
 def _no_reordering(

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 __all__ = [
     "COMMUTATIVE_REDUCERS",
+    "MAX_RANKS",
     "ActFn",
     "AluOp",
     "DType",
@@ -244,8 +245,17 @@ class Loc(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
         return f"{self.file}:{self.line}"
 
 
+#: No machine has a million logical cores; a list of all ranks still fits anywhere.
+MAX_RANKS = 1 << 20
+
+
 class World(Struct, frozen=True, forbid_unknown_fields=True):
     """`ranks` logical cores of `lnc` physical cores each; rank = physical core // lnc."""
 
-    ranks: Annotated[int, Meta(ge=1, le=1 << 20)]
+    ranks: Annotated[int, Meta(ge=1, le=MAX_RANKS)]
     lnc: Annotated[int, Meta(ge=1, le=2)] = 1
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the numbers are ones that a world can have; only JSON is held to them when a world is made."""
+        return type(self.ranks) is int and 1 <= self.ranks <= MAX_RANKS and self.lnc in (1, 2)

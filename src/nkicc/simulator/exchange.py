@@ -10,15 +10,17 @@ import numpy as np
 from nkicc.engines import Report
 from nkicc.ir.base import show_ranks
 from nkicc.ir.bir import REDUCING_KINDS, CollectiveKind, InstCollectiveCompute
+from nkicc.ir.errors import fail
 from nkicc.ir.findings import Severity, finding
 
 from .collectives import Transfer
 from .machine import RankSet
 from .memory import AnyView
+from .numerics import same_bits
 from .streams import Token
 from .unwritten import flags_of, is_open, refuse, settle, shade, stored
 
-__all__ = ["Arrival", "perform"]
+__all__ = ["Arrival", "check_twin", "perform"]
 
 Array = np.ndarray
 #: Where a transfer writes: a view of a tensor, or nowhere.
@@ -231,11 +233,34 @@ def _check_counts(inst: InstCollectiveCompute, metadata: AnyView) -> None:
     flags = flags_of(metadata)
     if flags is None:
         return
-    used = flags.reshape(len(flags), -1, metadata.shape[-1])
-    rows = [0, 1, *([2] if inst.recv_counts_known else []), *([3] if inst.has_rdispls else [])]
-    columns = 1 if inst.kind is CollectiveKind.AllGather else None
-    if used[:, rows, :columns].any():
+    if _counts(inst, flags).any():
         refuse(inst, metadata, flags)
+
+
+def _counts(inst: InstCollectiveCompute, metadata: Array) -> Array:
+    """What is read of metadata, (rows, …, members): the rest is written or ignored."""
+    table = metadata.reshape(len(metadata), -1, metadata.shape[-1])
+    rows = [0, 1, *([2] if inst.recv_counts_known else []), *([3] if inst.has_rdispls else [])]
+    return table[:, rows, : 1 if inst.kind is CollectiveKind.AllGather else None]
+
+
+def check_twin(first: Arrival, second: Arrival) -> None:
+    """NKC125 if the cores of a rank issue one operation on sources of their own that differ: which of them counts would
+    depend on who comes first."""
+    inst = second.inst
+    for mine, other in zip(first.sources, second.sources, strict=True):
+        if mine.buffer is other.buffer:
+            continue
+        left, right = mine.read(), other.read()
+        if mine not in first.data_sources:
+            left, right = _counts(inst, left), _counts(inst, right)
+        left, right = np.broadcast_arrays(left, right)
+        if same_bits(left, right):
+            continue
+        differ = (left.view(np.uint8) != right.view(np.uint8)).reshape(len(left), -1).any(axis=1)
+        ranks = second.set.ranks[differ] if len(differ) > 1 else second.set.ranks
+        name = other.buffer.tensor.name
+        fail("NKC125", inst=inst.label, name=name, ranks=show_ranks(ranks.tolist()), operand=name, loc=inst.loc)
 
 
 def _with_counts(arrival: Arrival, flags: list[Array]) -> list[Array]:

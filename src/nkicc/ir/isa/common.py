@@ -13,6 +13,8 @@ from ..types import DType, Engine, Memory
 __all__ = [
     "FLOATS",
     "INTEGERS",
+    "LONG",
+    "WORD",
     "AnyNumber",
     "NonFinite",
     "Number",
@@ -21,6 +23,7 @@ __all__ = [
     "check_counts",
     "check_dtype",
     "check_engine",
+    "check_integer",
     "check_per_partition",
     "check_same_dtype",
     "check_tile",
@@ -47,6 +50,11 @@ class NonFinite(str, Enum):
 
 #: A number that a kernel may choose freely.
 AnyNumber = Number | NonFinite
+
+#: What an integer constant of 32 bits can be: read as signed or as unsigned.
+WORD = (-(1 << 31), (1 << 32) - 1)
+#: The same for constants that enter arithmetic, which is float32 or 64-bit integers.
+LONG = (-(1 << 63), (1 << 63) - 1)
 
 FLOATS = frozenset(dtype for dtype in DType if dtype.is_float)
 INTEGERS = frozenset(DType) - FLOATS
@@ -120,11 +128,20 @@ def check_dtype(inst: Inst, scope: Scope, operand: object, what: str, permitted:
         )
 
 
+def check_integer(inst: Inst, value: object, what: str, limits: tuple[int, int] = WORD) -> None:
+    """NKC035 for an integer beyond the limits; everything else passes."""
+    low, high = limits
+    if isinstance(value, int) and not low <= value <= high:
+        refuse_option(inst, what, value, f"{low} to {high}")
+
+
 def check_per_partition(
     inst: Inst, scope: Scope, operand: object, what: str, partitions: int, dtypes: frozenset[DType] | None = None
 ) -> None:
-    """A constant, or an on-chip tile (P, 1) with one value per partition (NKC033) and a type of `dtypes` (NKC035)."""
+    """A constant, which an integer of 64 bits can be (NKC035), or an on-chip tile (P, 1) with one value per partition
+    (NKC033) and a type of `dtypes` (NKC035)."""
     if not isinstance(operand, AccessPattern):
+        check_integer(inst, operand, what, LONG)
         return
     on_chip(inst, scope, operand)
     if operand.shape[0] != partitions or operand.size != partitions:

@@ -6,19 +6,15 @@ nonzero_with_count, sequence_bounds).
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from msgspec import Meta
-
 from ..access import AccessPattern
 from ..base import Inst, Scope, in_memory, same_dtype, verify_operands
 from ..types import DType, Memory
-from .common import Operands, check_arch, check_dtype, check_tile, per_partition, refuse_option
+from .common import Operands, check_arch, check_dtype, check_integer, check_tile, per_partition, refuse_option
 
 __all__ = ["InstLocalGather", "InstNGather", "InstNonzeroWithCount", "InstSequenceBounds"]
 
 _GROUP = 16
-Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+_INT32_RANGE = (-(1 << 31), (1 << 31) - 1)
 _UINT16 = frozenset({DType.uint16})
 _UINT32 = frozenset({DType.uint32})
 _INT32 = frozenset({DType.int32})
@@ -105,13 +101,14 @@ class InstNonzeroWithCount(Inst, frozen=True, kw_only=True):
     """In partitions 0, 16, 32, …: dst = the indices of the non-zero elements of src plus `index_offset`, then
     `padding_val`, and in the last element how many there are. Other partitions of dst keep their content.
 
-    From trn2 on. src is float32 or int32, dst int32 with one element per partition more.
+    From trn2 on. src is float32 or int32, dst int32 with one element per partition more; both constants are int32
+    (NKC035).
     """
 
     dst: AccessPattern
     src: AccessPattern
-    index_offset: Int32 = 0
-    padding_val: Int32 = -1
+    index_offset: int = 0
+    padding_val: int = -1
 
     def reads(self) -> Operands:
         return (self.src,)
@@ -125,6 +122,8 @@ class InstNonzeroWithCount(Inst, frozen=True, kw_only=True):
         check_dtype(self, scope, self.src, "src", _WORDS)
         check_dtype(self, scope, self.dst, "dst", _INT32)
         check_tile(self, "dst", self.dst, self.src.shape[0], per_partition(self.src) + 1)
+        check_integer(self, self.index_offset, "index_offset", _INT32_RANGE)
+        check_integer(self, self.padding_val, "padding_val", _INT32_RANGE)
 
 
 class InstSequenceBounds(Inst, frozen=True, kw_only=True):

@@ -26,4 +26,4 @@ class InstIota(Inst, frozen=True, kw_only=True):
     def verify(self, scope: Scope) -> None:
         verify_operands(self, scope)
         off_psum(self, scope, self.dst)
-        check_affine(self, self.dst, self.pattern)
+        check_affine(self, self.dst, self.pattern, self.offset, self.channel_multiplier)

@@ -12,11 +12,13 @@ from ..base import Inst, Scope, in_memory, same_dtype, verify_operands
 from ..errors import fail
 from ..types import AluOp, DType, Engine, Memory
 from .common import (
+    LONG,
     AnyNumber,
     Operands,
     check_counts,
     check_dtype,
     check_engine,
+    check_integer,
     check_tiles,
     not_both_in_psum,
     on_chip,
@@ -266,6 +268,7 @@ class InstMemset(Inst, frozen=True, kw_only=True):
                 operand="value",
                 loc=self.loc,
             )
+        check_integer(self, self.value, "value", fill_limits(dtype))
 
 
 class InstTensorCopy(Inst, frozen=True, kw_only=True):
@@ -323,6 +326,7 @@ class InstTensorCopyPredicated(Inst, frozen=True, kw_only=True):
                 operand="src",
                 loc=self.loc,
             )
+        check_integer(self, self.src, "src", fill_limits(dtype))
         check_tiles(self, scope, self.dst, *tiles)
         check_dtype(self, scope, self.predicate, "predicate", PREDICATES)
         for tile in (self.dst, *tiles):
@@ -379,6 +383,11 @@ class InstStreamShuffle(Inst, frozen=True, kw_only=True):
                 refuse_option(
                     self, f"first partition of {ap.tensor!r}", start, f"{where} for {active} active partitions"
                 )
+
+
+def fill_limits(dtype: DType) -> tuple[int, int]:
+    """The integers that a tile of a type can be filled with: 64 bits, which the cast to the type saturates."""
+    return (LONG[0], (1 << 64) - 1) if dtype is DType.uint64 else LONG
 
 
 def check_hwdge_arch(inst: Inst, scope: Scope) -> None:

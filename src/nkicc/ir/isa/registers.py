@@ -10,12 +10,9 @@ from ..access import AccessPattern, Register
 from ..base import Inst, Scope, in_memory, verify_operands
 from ..errors import fail
 from ..types import AluOp, DType, Memory, RegisterName
-from .common import INTEGERS, Operands, check_dtype, refuse_option
+from .common import INTEGERS, LONG, WORD, Operands, check_dtype, check_integer, refuse_option
 
 __all__ = ["InstRegisterAlu", "InstRegisterLoad", "InstRegisterMove", "InstRegisterStore"]
-
-#: What a 32-bit register can be given: its bits read as signed or unsigned.
-LOWEST, HIGHEST = -(1 << 31), (1 << 32) - 1
 
 
 class InstRegisterMove(Inst, frozen=True, kw_only=True):
@@ -25,13 +22,12 @@ class InstRegisterMove(Inst, frozen=True, kw_only=True):
     src: int | RegisterName
 
     def verify(self, scope: Scope) -> None:
-        if isinstance(self.src, int) and not LOWEST <= self.src <= HIGHEST:
-            refuse_option(self, "src", self.src, f"{LOWEST} to {HIGHEST}")
+        check_integer(self, self.src, "src")
 
 
 class InstRegisterAlu(Inst, frozen=True, kw_only=True):
-    """dst = a op b with add, subtract or mult (NKC035), on constants and registers of dst's width: int32 or int64. What
-    outgrows the width wraps around."""
+    """dst = a op b with add, subtract or mult (NKC035), on constants and registers of dst's width, int32 or int64
+    (NKC035). What outgrows the width wraps around."""
 
     dst: Register
     op: AluOp
@@ -43,6 +39,9 @@ class InstRegisterAlu(Inst, frozen=True, kw_only=True):
             refuse_option(self, "op", self.op.value, "add, subtract, mult")
         if self.dst.dtype not in (DType.int32, DType.int64):
             refuse_option(self, "dtype of dst", self.dst.dtype.value, "int32, int64")
+        limits = WORD if self.dst.dtype is DType.int32 else LONG
+        check_integer(self, self.a, "a", limits)
+        check_integer(self, self.b, "b", limits)
 
 
 class InstRegisterLoad(Inst, frozen=True, kw_only=True):

@@ -9,7 +9,18 @@ from __future__ import annotations
 from ..access import AccessPattern
 from ..base import Inst, Scope, in_memory, verify_operands
 from ..types import DType, Memory
-from .common import AnyNumber, Operands, check_dtype, check_tile, check_tiles, on_chip, per_partition, refuse_option
+from .common import (
+    LONG,
+    AnyNumber,
+    Operands,
+    check_dtype,
+    check_integer,
+    check_tile,
+    check_tiles,
+    on_chip,
+    per_partition,
+    refuse_option,
+)
 
 __all__ = ["InstFindIndex8", "InstMatchReplace8", "InstMax8", "InstTopk"]
 
@@ -92,6 +103,7 @@ class InstMatchReplace8(Inst, frozen=True, kw_only=True):
         on_chip(self, scope, self.vals)
         _check_data(self, scope, "data", self.data)
         check_tile(self, "vals", self.vals, self.data.shape[0], 8)
+        check_integer(self, self.imm, "imm", LONG)
         if self.dst_idx is not None:
             on_chip(self, scope, self.dst_idx)
             check_tile(self, "dst_idx", self.dst_idx, self.data.shape[0], 8)

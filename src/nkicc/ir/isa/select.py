@@ -12,10 +12,13 @@ from .accumulate import Accumulate, ReduceCmd
 from .alu import COMPARISONS, check_op
 from .common import (
     FLOATS,
+    LONG,
+    WORD,
     AnyNumber,
     Operands,
     check_arch,
     check_dtype,
+    check_integer,
     check_per_partition,
     check_tiles,
     not_both_in_psum,
@@ -61,7 +64,8 @@ class InstAffineSelect(Inst, frozen=True, kw_only=True):
         check_tiles(self, scope, self.dst, self.on_true)
         off_psum(self, scope, self.dst, self.on_true)
         check_op(self, self.cmp, COMPARISONS, "cmp_op")
-        check_affine(self, self.dst, self.pattern)
+        check_affine(self, self.dst, self.pattern, self.offset, self.channel_multiplier)
+        check_integer(self, self.on_false, "on_false_value", LONG)
 
 
 class InstRangeSelect(Inst, frozen=True, kw_only=True):
@@ -136,8 +140,11 @@ class InstSelectReduce(Inst, frozen=True, kw_only=True):
             check_dtype(self, scope, self.accumulate.result, "reduce_res", FLOATS)
 
 
-def check_affine(inst: Inst, dst: AccessPattern, pattern: tuple[tuple[int, int], ...]) -> None:
-    """Up to four [step, count] pairs (NKC034) that count the elements per partition of `dst` (NKC039)."""
+def check_affine(
+    inst: Inst, dst: AccessPattern, pattern: tuple[tuple[int, int], ...], offset: int, channel_multiplier: int
+) -> None:
+    """Up to four [step, count] pairs (NKC034) that count the elements per partition of `dst` (NKC039), in numbers of at
+    most 32 bits (NKC035)."""
     if not 1 <= len(pattern) <= 4:
         fail(
             "NKC034",
@@ -148,6 +155,15 @@ def check_affine(inst: Inst, dst: AccessPattern, pattern: tuple[tuple[int, int],
             operand="pattern",
             loc=inst.loc,
         )
+    if any(count < 1 or not WORD[0] <= step <= WORD[1] for step, count in pattern):
+        refuse_option(
+            inst,
+            "pattern",
+            [list(pair) for pair in pattern],
+            f"[step, count] pairs with a step of {WORD[0]} to {WORD[1]} and a count of at least 1",
+        )
+    check_integer(inst, offset, "offset")
+    check_integer(inst, channel_multiplier, "channel_multiplier")
     total = prod(count for _, count in pattern) * dst.shape[0]
     if total != dst.size:
         fail("NKC039", inst=inst.label, left=total, right=dst.size, operand="dst", loc=inst.loc)

@@ -32,14 +32,12 @@ def iota(
 
 
 def affine_pattern(inst: str, pattern: Sequence[Sequence[int]]) -> tuple[tuple[int, int], ...]:
-    """[[step, count], …] with counts of at least 1 (NKC035)."""
+    """[[step, count], …] (NKC035)."""
     try:
-        pairs = tuple([(int(step), int(count)) for step, count in pattern])
+        pairs = [(step, count) for step, count in pattern]
     except (TypeError, ValueError):
         refuse_argument(inst, "pattern", pattern, "[[step, count], …]")
-    if any(count < 1 for _, count in pairs):
-        refuse_argument(inst, "pattern", pattern, "counts of at least 1")
-    return pairs
+    return tuple([(whole(inst, "step of pattern", s), whole(inst, "count of pattern", c)) for s, c in pairs])
 
 
 def whole(inst: str, what: str, value: object) -> int:

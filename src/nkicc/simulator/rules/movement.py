@@ -151,7 +151,7 @@ def memset(inst: isa.InstMemset, ctx: Context) -> Step:
 
 def _filled(value: AnyNumber, dst: AnyView) -> Array:
     """A constant in the shape and type of `dst`, for all ranks."""
-    number = np.asarray(value, np.int64) if type(value) is int else np.asarray(float(value), np.float32)
+    number = np.asarray(value) if type(value) is int else np.asarray(float(value), np.float32)
     filled = np.empty((1, *dst.shape), dst.dtype)
     assign(filled, np.broadcast_to(number, filled.shape))
     return filled
