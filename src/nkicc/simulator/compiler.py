@@ -20,7 +20,7 @@ from nkicc.ir.bir import (
 )
 from nkicc.ir.errors import fail
 from nkicc.ir.program import InstLoop, Instruction, InstWhile
-from nkicc.ir.readings import Lane, Reading
+from nkicc.ir.readings import Reading
 
 from . import unwritten
 from .collectives import compile_collective, fold
@@ -40,7 +40,7 @@ Array = np.ndarray
 class Compiler:
     """Turns the body of one core into blocks of closures and meetings."""
 
-    def __init__(self, meetings: Meetings, core: CoreState, kinds: list[tuple[Reading, Lane]]) -> None:
+    def __init__(self, meetings: Meetings, core: CoreState, kinds: list[Reading]) -> None:
         self.meetings = meetings
         self.core = core
         self.kinds = iter(kinds)
@@ -191,12 +191,12 @@ class Compiler:
 
     def _global(self, inst: InstCollectiveCompute) -> Step | Wait:
         core, meetings = self.core, self.meetings
-        reading, lane = next(self.kinds)
+        reading = next(self.kinds)
         sources, sinks = self._views(inst, inst.reads()), self._views(inst, inst.writes())
         number = meetings.number(inst)
         if not self.alone or reading is Reading.both:
             return Wait(
-                inst, lambda: meetings.collective(core, Arrival(core.set, inst, number, sources, sinks), reading, lane)
+                inst, lambda: meetings.collective(core, Arrival(core.set, inst, number, sources, sinks), reading)
             )
         # All members are rows of this one stream: no one to wait for.
         transfer = compile_collective(inst, core.ranks.tolist(), core.rings)
