@@ -72,6 +72,51 @@ def test_a_tolerance_lets_it_pass(inner: pytest.Pytester) -> None:
     inner.runpytest_subprocess().assert_outcomes(passed=1)
 
 
+SHIFT = """
+    import nki
+    import nki.collectives as ncc
+    import nki.isa as nisa
+    import nki.language as nl
+    import numpy as np
+
+    @nki.jit
+    def shift(x, pairs):
+        sent, got, out = [
+            nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name=name) for name in ("sent", "got", "out")
+        ]
+        nisa.dma_copy(dst=sent, src=x)
+        nisa.dma_copy(dst=got, src=x)
+        ncc.collective_permute(dsts=[got], srcs=[sent], source_target_pairs=pairs)
+        nisa.dma_copy(dst=out, src=got)
+        return out
+
+    def data(rank):
+        return np.full((4, 8), rank, np.float32)
+
+    def test_shift(nkicc_run):
+        pairs = [(0, 1), (1, 2), (2, 3){last}]
+        nkicc_run(
+            shift, inputs=lambda rank: dict(x=data(rank), pairs=pairs),
+            golden=lambda rank: data({golden}), seeds={seeds},
+        )
+"""
+
+
+def test_seeds_run_the_kernel_again(inner: pytest.Pytester) -> None:
+    inner.makepyfile(SHIFT.format(last=", (3, 0)", golden="(rank - 1) % 4", seeds=3))
+    inner.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+def test_a_seed_that_fails_is_named(inner: pytest.Pytester) -> None:
+    """Rank 0 is the target of no pair: only other fresh memory shows that it counts on what it had."""
+    inner.makepyfile(SHIFT.format(last="", golden="max(rank - 1, 0)", seeds=0))
+    inner.runpytest_subprocess().assert_outcomes(passed=1)
+    inner.makepyfile(SHIFT.format(last="", golden="max(rank - 1, 0)", seeds=2))
+    result = inner.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*1 of 4 ranks differ*", "*This run had ring_order=1, schedule=1, poison=1"])
+
+
 def test_a_refused_kernel_shows_its_line_and_no_frames_of_nkicc(inner: pytest.Pytester) -> None:
     inner.makepyfile(
         """

@@ -31,23 +31,40 @@ class Runner:
         self.target = target
 
     def __call__(
-        self, kernel: Any, *, inputs: Inputs, golden: Golden, rtol: float = 0.0, atol: float = 0.0, **options: Any
-    ) -> Result:
+        self, kernel: Any, *, inputs: Inputs, golden: Golden, rtol: float = 0.0, atol: float = 0.0, seeds: int = 0,
+        **options: Any,
+    ) -> Result:  # fmt: skip
         """Run `kernel` as `nkicc.run` does and compare what it returns on every rank with `golden`, an array or a
-        tuple of arrays, or a function from the rank to it: exactly, unless there is a tolerance.
+        tuple of arrays, or a function from the rank to it: exactly, unless there is a tolerance. Then do the same
+        `seeds` times more, with the ring order, the schedule and the fresh memory of the seeds 1, 2, ...; a failure
+        there has a note with its seed.
 
-        Returns the result. Raises AssertionError with the differences, NkiccError with what was refused.
+        Returns the first result. Raises AssertionError with the differences, NkiccError with what was refused.
         """
         __tracebackhide__ = True
         import nkicc
+        from nkicc.session import execute, trace
         from nkicc.testing import assert_ranks
 
+        def once(**seeds: int) -> Result:
+            __tracebackhide__ = True
+            try:
+                result = execute(traced, **{**seeds, **options})
+                assert_ranks(result.outputs, golden, rtol=rtol, atol=atol)
+            except (nkicc.NkiccError, AssertionError) as error:
+                if seeds:
+                    error.add_note("This run had " + ", ".join(f"{name}={seed}" for name, seed in seeds.items()))
+                raise
+            return result
+
         try:
-            result = nkicc.run(kernel, ranks=self.ranks, lnc=self.lnc, target=self.target, inputs=inputs, **options)
+            traced = trace(kernel, ranks=self.ranks, lnc=self.lnc, target=self.target, inputs=inputs)
+            result = once()
+            for seed in range(1, seeds + 1):
+                once(ring_order=seed, schedule=seed, poison=seed)
         except nkicc.NkiccError as error:
             # The message holds the kernel's line; nkicc's own frames only bury it.
             raise error.with_traceback(None)  # noqa: B904
-        assert_ranks(result.outputs, golden, rtol=rtol, atol=atol)
         return result
 
 

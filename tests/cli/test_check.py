@@ -43,6 +43,32 @@ def shift(x, group):
 def inputs(rank, ranks):
     return {"x": np.full((4, 4), rank, np.float32), "group": ncc.ReplicaGroup([list(range(ranks))])}
 """
+SHIFT = """
+import nki
+import nki.collectives as ncc
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+
+
+@nki.jit
+def shift(x):
+    sent = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="sent")
+    got = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="got")
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="y")
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.activation(dst=tile, op=nl.exp, data=tile)
+    nisa.dma_copy(dst=sent, src=tile)
+    nisa.dma_copy(dst=got, src=x)
+    ncc.collective_permute(dsts=[got], srcs=[sent], source_target_pairs=[(0, 1), (1, 2), (2, 3)])
+    nisa.dma_copy(dst=y, src=got)
+    return y
+
+
+def inputs(rank, ranks):
+    return {"x": np.full((4, 4), 100.0 * rank, np.float32)}
+"""
 BARRIER = """
 import nki
 import nki.isa as nisa
@@ -125,6 +151,29 @@ def test_a_kernel_that_counts_on_its_neighbour_is_found_and_repeated(cli: Cli, r
     assert "--schedule" not in repeat
     assert again.code == 1
     assert [f["message"] for f in again.json()["findings"]] == [f["message"] for f in done.json()["findings"]]
+
+
+def test_a_kernel_that_counts_on_what_a_permute_leaves_is_found(cli: Cli, tmp_path: Path) -> None:
+    shift = tmp_path / "shift.py"
+    shift.write_text(SHIFT)
+    assert cli("check", shift).code == 0
+    done = cli("check", shift, "--seeds", "2", "--json").json()
+    (found,) = [f for f in done["findings"] if f["severity"] == "error"]
+    assert (found["code"], found["ranks"]) == ("NKC180", [0])
+    assert "depends on the content of fresh memory" in found["message"]
+    assert done["repeat"].endswith("--poison 1")
+    again = cli(*shlex.split(done["repeat"])[1:])
+    assert again.code == 1
+
+
+def test_infinities_are_named_if_asked(cli: Cli, tmp_path: Path) -> None:
+    shift = tmp_path / "shift.py"
+    shift.write_text(SHIFT)
+    for options, expected in (((), False), (("--non-finite",), True)):
+        found = cli("check", shift, "--json", *options).json()["findings"]
+        assert any(f["code"] == "NKC124" and f["ranks"] == [1, 2, 3] for f in found) is expected
+        printed = cli("run", shift, "--json", *options).json()["report"]["warnings"]
+        assert any(f["code"] == "NKC124" for f in printed) is expected
 
 
 def test_run_takes_the_seeds_too(cli: Cli, ring: Path) -> None:

@@ -195,7 +195,7 @@ def test_sources_of_the_cores_own_for_one_destination(equal: bool, schedule: int
         return
     with pytest.raises(NkiccError) as caught:
         run(built, Options(schedule=schedule))
-    assert (caught.value.code, caught.value.operand) == ("NKC123", "own")
+    assert (caught.value.code, caught.value.operand) == ("NKC125", "own")
     assert "rank(s) 0-1" in caught.value.message
 
 
@@ -207,5 +207,5 @@ def test_the_ranks_whose_cores_have_different_sources_are_named() -> None:
     y = x + np.array([0, 0, 1], np.float32)[:, None, None]
     with pytest.raises(NkiccError) as caught:
         run(built, x=x, y=y)
-    assert caught.value.code == "NKC123"
+    assert caught.value.code == "NKC125"
     assert "rank(s) 2 issue" in caught.value.message

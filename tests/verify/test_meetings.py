@@ -349,7 +349,7 @@ def test_f21_groups_that_share_ranks_in_a_legal_order() -> None:
 
     assert errors(kernel, by_rank(rank=lambda rank: rank), ranks=3) == []
     for seed in range(8):
-        nkicc.run(kernel, ranks=3, inputs=by_rank(rank=lambda rank: rank), schedule=seed)
+        nkicc.run(kernel, ranks=3, inputs=by_rank(rank=lambda rank: rank), schedule=seed, uninitialised=False)
 
 
 def test_groups_that_wait_in_a_circle() -> None:

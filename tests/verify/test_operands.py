@@ -92,3 +92,48 @@ def test_sbuf_operands_need_no_name() -> None:
         return out
 
     assert codes(kernel, INPUTS) == set()
+
+
+def two_channels(x: Any, sent: list[slice], received: list[slice]) -> Any:
+    """Two halves of one tensor move around the ring, each on a channel of its own."""
+    near, far, out = hbm(x, "near"), hbm(x, "far"), hbm(x)
+    nisa.dma_copy(near, x)
+    nisa.dma_copy(far, x)
+    tensors = {"near": near, "far": far}
+    srcs = [[tensors[name][part]] for name, part in sent]
+    dsts = [[tensors[name][part]] for name, part in received]
+    ncc.collective_permute_implicit(srcs, dsts, ALL, channel_ids=[0, 1])
+    nisa.dma_copy(out, far)
+    return out
+
+
+TOP, BOTTOM = slice(0, 4), slice(4, 8)
+
+
+@pytest.mark.parametrize(
+    ("sent", "received", "operand", "what"),
+    [
+        ([("near", TOP), ("near", BOTTOM)], [("far", TOP), ("far", BOTTOM)], None, ""),
+        ([("near", TOP), ("near", BOTTOM)], [("near", TOP), ("near", BOTTOM)], None, ""),
+        ([("near", TOP), ("near", BOTTOM)], [("far", TOP), ("far", TOP)], "dsts[0]", "also what channel 1 of"),
+        ([("near", TOP), ("far", TOP)], [("far", TOP), ("near", BOTTOM)], "dsts[0]", "what channel 1 of"),
+        (
+            [("near", TOP), ("far", TOP)],
+            [("far", BOTTOM), ("near", slice(2, 6))],
+            "dsts[0]",
+            "what channel 0 of",
+        ),
+    ],
+)
+def test_transfers_of_one_collective_do_not_share_memory(
+    sent: Any, received: Any, operand: str | None, what: str
+) -> None:
+    found = errors(two_channels, {"x": np.ones((8, 4), np.float32), "sent": sent, "received": received})
+    if operand is None:
+        assert found == []
+        return
+    (one,) = found
+    assert one.loc is not None
+    assert (one.code, one.operand) == ("NKC133", operand)
+    assert what in one.message
+    assert one.loc.line == line_of(two_channels, "collective_permute_implicit")

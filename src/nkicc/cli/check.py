@@ -13,8 +13,10 @@ from .options import (
     Inputs,
     Json,
     LncCount,
+    NonFinite,
     Passes,
     PathName,
+    Poison,
     RankCount,
     RingOrder,
     Schedule,
@@ -39,7 +41,7 @@ _SEEDS = Annotated[
         metavar="K",
         min=0,
         max=1 << 20,
-        help="Run again K times, each with another ring order and schedule, and compare the outputs.",
+        help="Run again K times, each with another ring order, schedule and fresh memory, and compare the outputs.",
     ),
 ]
 
@@ -61,6 +63,8 @@ def check(
     seeds: _SEEDS = 0,
     ring_order: RingOrder = None,
     schedule: Schedule = None,
+    poison: Poison = None,
+    non_finite: NonFinite = False,
     without: Without = None,
     no_golden: Annotated[bool, typer.Option("--no-golden", help="Do not compare with the file's golden().")] = False,
     json: Json = False,
@@ -72,7 +76,7 @@ def check(
 
     It is built, lowered and checked as a whole for any data; then it runs once, and while it runs deadlocks, races and
     the like are looked for; golden() is compared. With --seeds it runs again with other legal ring orders and
-    schedules, which must not change its outputs.
+    schedules and other content of fresh memory, which must not change its outputs.
 
     Exit code 0: no finding but warnings. 1: findings. 2: bad usage.
     """
@@ -85,10 +89,10 @@ def check(
     from .source import load
 
     job.check_writable(sarif)
-    perturbations = [Perturbation(seed, seed) for seed in range(1, seeds + 1)]
-    if ring_order is not None or schedule is not None:
-        perturbations.insert(0, Perturbation(ring_order, schedule))
-    examination = Examination(without or ())
+    perturbations = [Perturbation(seed, seed, seed) for seed in range(1, seeds + 1)]
+    if (asked := Perturbation(ring_order, schedule, poison)) != Perturbation():
+        perturbations.insert(0, asked)
+    examination = Examination(without or (), non_finite)
     with job.progress("building") as stage:
         try:
             source = load(file)

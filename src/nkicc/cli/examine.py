@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from itertools import combinations
 
 import msgspec
 from msgspec import Struct
@@ -27,28 +28,35 @@ __all__ = ["Examination", "Perturbation"]
 
 
 class Perturbation(Struct, frozen=True):
-    """A ring order and a schedule by their seeds; None is the usual one."""
+    """A ring order, a schedule and a content of fresh memory by their seeds; None is the usual one."""
 
     ring_order: int | None = None
     schedule: int | None = None
+    poison: int | None = None
+
+    @property
+    def seeds(self) -> dict[str, int | None]:
+        return msgspec.structs.asdict(self)
 
     def parts(self) -> list[Perturbation]:
         """What a failure may be due to, the simplest first."""
-        alone = [Perturbation(self.ring_order), Perturbation(None, self.schedule)]
-        return [part for part in alone if part not in (self, Perturbation())] + [self]
+        given = {name: seed for name, seed in self.seeds.items() if seed is not None}
+        subsets = [subset for size in range(1, len(given) + 1) for subset in combinations(given.items(), size)]
+        return [Perturbation(**dict(subset)) for subset in subsets]
 
     @property
     def arguments(self) -> list[str]:
         """The options of the command line that ask for it."""
-        given = (("--ring-order", self.ring_order), ("--schedule", self.schedule))
+        given = [(f"--{name.replace('_', '-')}", seed) for name, seed in self.seeds.items()]
         return [word for option, seed in given if seed is not None for word in (option, str(seed))]
 
 
 class Examination:
     """A kernel under examination and what was found so far. NkiccErrors of a step are the caller's to add."""
 
-    def __init__(self, without: Sequence[str] = ()) -> None:
+    def __init__(self, without: Sequence[str] = (), non_finite: bool = False) -> None:
         self._without = list(without)
+        self._non_finite = non_finite
         self.title = ""
         self.module: Module | None = None
         self.notes: list[str] = []
@@ -122,7 +130,7 @@ class Examination:
             stage(f"perturbed run {count} of {len(perturbations)}")
             if not self._faults(whole):
                 continue
-            # Which of the two it takes is told by leaving the other out.
+            # Which of them it takes is told by leaving the others out.
             part, faults = next((part, faults) for part in whole.parts() if (faults := self._faults(part)))
             self.repeat = _repeat(command, part)
             note = Related(f"without {' and '.join(part.arguments[::2])} this does not show; again: {self.repeat}")
@@ -139,7 +147,7 @@ class Examination:
 
     def _simulate(self, perturbation: Perturbation) -> outcome.Outcome:
         assert self.module is not None
-        given = switches(perturbation.ring_order, perturbation.schedule, self._without)
+        given = switches(perturbation.seeds, self._without, self._non_finite)
         options = Options(low_precision_as_float32=low_precision_as_float32(), **given)  # type: ignore[arg-type]
         return execution.simulate(self.title, self.module, self._stacks, options)
 
@@ -155,8 +163,8 @@ class Examination:
                 if difference is not None and not difference.ok:
                     why = difference.why or f"relative error {difference.rel:.3g}"
                     bad.setdefault(a.name, []).append((rank, why))
-        seeds = (("ring order", perturbation.ring_order), ("schedule", perturbation.schedule))
-        what = " and ".join(name for name, seed in seeds if seed is not None)
+        names = {"ring_order": "ring order", "schedule": "schedule", "poison": "content of fresh memory"}
+        what = " and ".join(names[name] for name, seed in perturbation.seeds.items() if seed is not None)
         return [
             finding(
                 "NKC180",
@@ -182,7 +190,7 @@ def _repeat(command: Sequence[str], perturbation: Perturbation) -> str:
     words = iter(command)
     for word in words:
         name, equals, _ = word.partition("=")
-        if name not in ("--seeds", "--ring-order", "--schedule", "--sarif"):
+        if name not in ("--seeds", "--ring-order", "--schedule", "--poison", "--sarif"):
             kept.append(word)
         elif not equals:
             next(words, None)

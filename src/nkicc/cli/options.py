@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Never
 
@@ -15,9 +15,11 @@ __all__ = [
     "Inputs",
     "Json",
     "LncCount",
+    "NonFinite",
     "OutFile",
     "Passes",
     "PathName",
+    "Poison",
     "RankCount",
     "RingOrder",
     "Schedule",
@@ -158,6 +160,19 @@ Schedule = Annotated[
         show_default=False,
     ),
 ]
+Poison = Annotated[
+    int | None,
+    typer.Option(
+        "--poison",
+        metavar="SEED",
+        parser=_integer("--poison", 0, (1 << 64) - 1),
+        help="Fill fresh memory, and what a collective leaves of its destination, with a pattern of this seed.",
+        show_default=False,
+    ),
+]
+NonFinite = Annotated[
+    bool, typer.Option("--non-finite", help="Name the instructions that make infinities or NaNs of finite data.")
+]
 SdkRelease = Annotated[
     str,
     typer.Option("--sdk", metavar="RELEASE", help="Neuron SDK whose limits are warned of, such as 2.33."),
@@ -178,6 +193,8 @@ Without = Annotated[
 ]
 
 
-def switches(ring_order: int | None, schedule: int | None, without: list[str] | None) -> dict[str, int | bool | None]:
+def switches(
+    seeds: dict[str, int | None], without: Sequence[str] | None, non_finite: bool
+) -> dict[str, int | bool | None]:
     """The options of a run as fields of `nkicc.engines.Options`."""
-    return {"ring_order": ring_order, "schedule": schedule, **dict.fromkeys(without or (), False)}
+    return {**seeds, **dict.fromkeys(without or (), False), "non_finite": non_finite}

@@ -14,8 +14,10 @@ from .options import (
     Inputs,
     Json,
     LncCount,
+    NonFinite,
     Passes,
     PathName,
+    Poison,
     RankCount,
     RingOrder,
     Schedule,
@@ -65,6 +67,8 @@ def run(
     ] = None,
     ring_order: RingOrder = None,
     schedule: Schedule = None,
+    poison: Poison = None,
+    non_finite: NonFinite = False,
     without: Without = None,
     sdk: SdkRelease = "2.33",
     strict: Strict = False,
@@ -90,7 +94,8 @@ def run(
     source = load(file)
     world, machine = job.world(source, ranks, lnc, target)
     golden = None
-    options = switches(ring_order, schedule, without)
+    seeds = {"ring_order": ring_order, "schedule": schedule, "poison": poison}
+    options = switches(seeds, without, non_finite)
     checks: Checks = {"sdk": sdk, "strict": strict, "allow_io": allow_io}
     with job.progress("inputs") as stage:
         inputs = job.Arguments(source, input or (), world.ranks, seed, stage)

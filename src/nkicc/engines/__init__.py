@@ -27,16 +27,19 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `low_precision_as_float32` keeps bfloat16, float16 and float8 tensors in float32 (a differential check). `races`
     reports accesses of the two cores of a rank to shared memory that nothing orders, `uninitialised` arithmetic on
-    memory that nobody has written and results that keep such memory. The others perturb what a correct kernel must not
-    depend on: `ring_order` seeds the order of each implicit ring, per group and channel, `schedule` the order in which
-    cores and programs advance.
+    memory that nobody has written and results that keep such memory, `non_finite` instructions that make infinities or
+    NaNs of finite data. The others are seeds that perturb what a correct kernel must not depend on: `ring_order` the
+    order of each implicit ring, per group and channel, `schedule` the order in which cores and programs advance,
+    `poison` what fresh memory holds, and the destination of a collective where the collective leaves it.
     """
 
     low_precision_as_float32: bool = False
     races: bool = True
     uninitialised: bool = True
+    non_finite: bool = False
     ring_order: int | None = None
     schedule: int | None = None
+    poison: int | None = None
 
 
 class Report(Struct, kw_only=True):

@@ -454,7 +454,25 @@ CATALOGUE: dict[str, Entry] = {
         "Each channel has a ring order of its own: ask with the channel_id of the permute that brought the data.",
         _API,
     ),
+    "NKC130": Entry(
+        "a sum over the ring of {size} ranks has one rank's part twice: what has made {first} hop(s), and {second}",
+        "A sum over a ring of n ranks takes n-1 hops: after n hops every rank's data is back where it came from.",
+    ),
+    "NKC131": Entry(
+        "a sum over the ring of {size} ranks lacks one part: that of the rank {missing} hop(s) away",
+        "Every rank's data is added once, the rank's own (0 hops) included. No fault if just this part is to be left "
+        "out.",
+    ),
+    "NKC132": Entry(
+        "nothing reads what {inst} leaves in {name!r}",
+        "What a ring has brought should be used; else this hop, or this sum, is one too many.",
+    ),
     # --- rules of machines and releases ---------------------------------------------------------------------------
+    "NKC133": Entry(
+        "{inst} writes a part of {name!r} that is {what}, at the same time",
+        "Tensors of a list, and channels of a step of a ring, move at the same time. Give each a buffer of its own: "
+        "those into which a step receives are not those that it sends.",
+    ),
     "NKC150": Entry(
         "{inst}: a group of {size} ranks",
         "Machines take groups of 1, 2, 4, 8, 16 or a multiple of 32 ranks.",
@@ -542,7 +560,8 @@ CATALOGUE: dict[str, Entry] = {
     "NKC180": Entry(
         "output {operand!r} depends on the {what}: it differs on rank(s) {where}, {why}",
         "A group's list is no promise of who sends to whom: ask for the processing rank. Cores and ranks advance as "
-        "they like: order them with barriers and collectives.",
+        "they like: order them with barriers and collectives. Memory that nobody has written, and what a collective "
+        "leaves of its destination, hold anything.",
     ),
     # --- found while running -----------------------------------------------------------------------------------------
     "NKC120": Entry(
@@ -558,6 +577,16 @@ CATALOGUE: dict[str, Entry] = {
         "Fill the whole result, or return a view of what is filled.",
     ),
     "NKC123": Entry(
+        "{inst}: metadata beside column 0 are not zero on rank(s) {where}",
+        "all_gather_v sends one chunk to all members: its count and offset stand in column 0, the rest is ignored.",
+        _API,
+    ),
+    "NKC124": Entry(
+        "{inst} makes {value} of finite data: {name!r} at {index}, on rank(s) {where}",
+        "Bound what goes in (subtract the row maximum before an exponential, add an epsilon to a divisor), or "
+        "compute in a wider type.",
+    ),
+    "NKC125": Entry(
         "{inst}: both cores of rank(s) {ranks} issue it for their rank, each with a {name!r} of its own, and the two "
         "differ",
         "It is one operation, and which data counts would depend on who comes first. Put the source into shared_hbm, "

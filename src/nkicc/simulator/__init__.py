@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from nkicc.engines import Execution, Options, Report
 from nkicc.ir.base import show_ranks
@@ -40,13 +42,14 @@ def simulate(module: Module, inputs: Sequence[Mapping[str, np.ndarray]], options
     )
     start = time.perf_counter()
     keep_freed_memory()
-    pool = Pool()
+    pool = Pool(poison=options.poison)
     # The engines neither trap nor warn on overflow, division by zero or NaN.
     with np.errstate(all="ignore"), _one_blas_thread(module):
         sets = [RankSet(module, p, given, options, pool) for p, given in zip(module.programs, inputs, strict=True)]
         Scheduler(sets, report, options.schedule).run()
         for ranks in sets:
             ranks.cores_meet()
+    report.warnings += [found for s in sets if s.nonfinite is not None for found in s.nonfinite.found]
     report.printed = [text for s in sets for text in s.printed]
     report.seconds = time.perf_counter() - start
     results = [[View(s.shared[view.tensor], view, Lanes()) for view in s.program.outputs] for s in sets]
@@ -81,6 +84,10 @@ def _one_blas_thread(module: Module) -> AbstractContextManager[object]:
     matmuls = (isinstance(i, InstMatmul) for p in module.programs for core in p.cores for i in walk(core.body))
     if not any(matmuls):
         return nullcontext()
-    from threadpoolctl import threadpool_limits
+    return _threadpools().limit(limits=1, user_api="blas")
 
-    return threadpool_limits(1, user_api="blas")
+
+@functools.cache
+def _threadpools() -> ThreadpoolController:
+    # To look for the libraries takes longer than a small run.
+    return ThreadpoolController()

@@ -28,6 +28,7 @@ from .exchange import Arrival, perform
 from .machine import CoreState
 from .meetings import Meetings, Offer
 from .memory import AnyView, Buffer
+from .numerics import is_integer
 from .rules import RULES, Step
 from .streams import Block, Repeat, Run, Token, Wait, all_active, uniform_mask
 
@@ -161,11 +162,13 @@ class Compiler:
     def _checked(self, inst: Inst, step: Step) -> Step:
         """The step with its accesses under the run-time checks that are switched on."""
         ranks = self.core.set
-        if not ranks.uninitialised and ranks.watch is None:
+        if not ranks.uninitialised and ranks.watch is None and ranks.nonfinite is None:
             return step
         reads, writes = self._views(inst, inst.reads()), self._views(inst, inst.writes())
         if ranks.uninitialised and not isinstance(inst, InstCollectiveCompute):
             step = unwritten.wrap(inst, reads, writes, step)
+        if ranks.nonfinite is not None and not isinstance(inst, InstCollectiveCompute):
+            step = ranks.nonfinite.wrap(self.core.index, inst, reads, writes, step)
         if ranks.watch is not None:
             reads, writes = ([v for v in views if id(v.buffer) in self.common] for views in (reads, writes))
             if reads or writes:
@@ -202,8 +205,7 @@ class Compiler:
         def run() -> None:
             core.history.note(inst)
             all_active(core, inst)
-            perform(transfer, [arrival])
-            meetings.report.collectives += 1
+            perform(transfer, [arrival], meetings.report)
             meetings.count(reading)
 
         return run
@@ -239,6 +241,9 @@ class Compiler:
                 both = np.stack(np.broadcast_arrays(*values), axis=1)
                 sinks[0].write(fold(both, inst.cc_channel.op))
             unwritten.stored(sinks[0], flags[0])
+            nonfinite = core.set.nonfinite
+            if nonfinite is not None and all(is_integer(v.dtype) or bool(np.isfinite(v).all()) for v in values):
+                nonfinite.look((core.index,), inst, sinks)
 
         if kind not in (CollectiveKind.SendRecv, CollectiveKind.SendRecvCCE, CollectiveKind.AllReduce):
             fail(

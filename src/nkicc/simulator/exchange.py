@@ -7,9 +7,11 @@ from typing import Union
 
 import numpy as np
 
+from nkicc.engines import Report
 from nkicc.ir.base import show_ranks
 from nkicc.ir.bir import REDUCING_KINDS, CollectiveKind, InstCollectiveCompute
 from nkicc.ir.errors import fail
+from nkicc.ir.findings import Severity, finding
 
 from .collectives import Transfer
 from .machine import RankSet
@@ -107,11 +109,18 @@ class Nowhere:
         return np.zeros((rows, *self.shape), self.dtype)
 
 
-def perform(transfer: Transfer, arrivals: Sequence[Arrival]) -> None:
+def perform(transfer: Transfer, arrivals: Sequence[Arrival], report: Report) -> None:
     """Execute a collective. What is flagged as unwritten moves as the elements do; NKC121 if it would be reduced, or
     counts as a count."""
+    report.collectives += 1
     carried = _flags(arrivals) if arrivals[0].set.uninitialised else None
-    _run(transfer, arrivals, [_sources(arrival) for arrival in arrivals], [arrival.sinks for arrival in arrivals])
+    if arrivals[0].inst.metadata is not None:
+        _warn_of_columns(arrivals, report)
+    was_finite = [_is_finite(arrival) for arrival in arrivals]
+    sources = [_sources(arrival) for arrival in arrivals]
+    for arrival in arrivals:
+        _scramble(arrival)
+    _run(transfer, arrivals, sources, [arrival.sinks for arrival in arrivals])
     if carried is not None:
         _run(transfer, arrivals, [_with_counts(*pair) for pair in zip(arrivals, carried, strict=True)],
              [_shadows(arrival) for arrival in arrivals])  # fmt: skip
@@ -122,6 +131,8 @@ def perform(transfer: Transfer, arrivals: Sequence[Arrival]) -> None:
                 stored(sink)
             else:
                 settle(sink)
+        if arrival.set.nonfinite is not None and all(was_finite):
+            arrival.set.nonfinite.look((), arrival.inst, arrival.data_sinks)
 
 
 def _run(
@@ -142,10 +153,46 @@ def _run(
         sink.deal()
 
 
+def _is_finite(arrival: Arrival) -> bool:
+    nonfinite = arrival.set.nonfinite
+    return nonfinite is not None and nonfinite.all_finite(arrival.data_sources)
+
+
+def _scramble(arrival: Arrival) -> None:
+    """In a poisoned run a kernel must not count on what a collective leaves of its destination."""
+    pool = arrival.set.pool
+    if not pool.poisoned:
+        return
+    kept = {id(source.buffer) for source in arrival.sources}
+    for sink in arrival.data_sinks:
+        if id(sink.buffer) not in kept:
+            sink.write(np.broadcast_to(pool.fresh(sink.dtype), (1, *sink.shape)))
+
+
 def _sources(arrival: Arrival) -> list[Array]:
     """The sources as arrays; copied where a destination is the same tensor: a collective reads before it writes."""
     targets = {id(sink.buffer) for sink in arrival.sinks}
     return [s.read().copy() if id(s.buffer) in targets else s.read() for s in arrival.sources]
+
+
+def _warn_of_columns(arrivals: Sequence[Arrival], report: Report) -> None:
+    """NKC123, a warning, once per instruction: counts that a gather does not look at."""
+    for arrival in arrivals:
+        inst = arrival.inst
+        if inst.kind is not CollectiveKind.AllGather or any(
+            (w.code, w.loc) == ("NKC123", inst.loc) for w in report.warnings
+        ):
+            continue
+        table = arrival.sources[-1].read()
+        extra = table.reshape(len(table), -1, table.shape[-1])[:, :2, 1:].any(axis=(1, 2))
+        if extra.any():
+            ranks = arrival.set.ranks if len(table) == 1 else arrival.set.ranks[extra]
+            report.warnings.append(
+                finding(
+                    "NKC123", Severity.warning, inst=inst.label, where=show_ranks(ranks.tolist()),
+                    ranks=tuple(ranks.tolist()), operand="metadata", loc=inst.loc,
+                )
+            )  # fmt: skip
 
 
 # --- flags of unwritten memory ---------------------------------------------------------------------------------------
@@ -198,7 +245,7 @@ def _counts(inst: InstCollectiveCompute, metadata: Array) -> Array:
 
 
 def check_twin(first: Arrival, second: Arrival) -> None:
-    """NKC123 if the cores of a rank issue one operation on sources of their own that differ: which of them counts would
+    """NKC125 if the cores of a rank issue one operation on sources of their own that differ: which of them counts would
     depend on who comes first."""
     inst = second.inst
     for mine, other in zip(first.sources, second.sources, strict=True):
@@ -213,7 +260,7 @@ def check_twin(first: Arrival, second: Arrival) -> None:
         differ = (left.view(np.uint8) != right.view(np.uint8)).reshape(len(left), -1).any(axis=1)
         ranks = second.set.ranks[differ] if len(differ) > 1 else second.set.ranks
         name = other.buffer.tensor.name
-        fail("NKC123", inst=inst.label, name=name, ranks=show_ranks(ranks.tolist()), operand=name, loc=inst.loc)
+        fail("NKC125", inst=inst.label, name=name, ranks=show_ranks(ranks.tolist()), operand=name, loc=inst.loc)
 
 
 def _with_counts(arrival: Arrival, flags: list[Array]) -> list[Array]:

@@ -15,6 +15,7 @@ from nkicc.ir.types import Engine, Memory
 
 from .history import History
 from .memory import AnyView, Buffer, Lanes, Offsets, Pool, bind
+from .nonfinite import Nonfinite
 from .rings import Rings
 from .watch import Watch
 
@@ -39,6 +40,7 @@ class RankSet:
         self.uninitialised = options.uninitialised
         self.shared = {t.name: Buffer(t, self.ranks, self.pool, widen=widen) for t in program.tensors}
         self.cores = [CoreState(self, index, core, widen) for index, core in enumerate(program.cores)]
+        self.nonfinite = Nonfinite() if options.non_finite else None
         self.watch = Watch() if options.races and len(self.cores) > 1 else None
         for constant in program.constants:
             tensor = self.shared[constant.tensor].tensor

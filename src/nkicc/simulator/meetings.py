@@ -207,17 +207,17 @@ class Meetings:
             )  # fmt: skip
 
     def _execute(self, arrivals: list[Arrival]) -> None:
-        self.report.collectives += 1
         lead = arrivals[0]
         key = (lead.number, *[id(a.set) for a in arrivals])
         transfer = self._transfers.get(key)
         if transfer is None:
             ranks = [int(r) for a in arrivals for r in a.set.ranks]
             transfer = self._transfers[key] = compile_collective(lead.inst, ranks, lead.set.rings)
-        perform(transfer, arrivals)
         for arrival in arrivals:
             if arrival.twin is not None:
                 arrival.set.cores_meet()
+        perform(transfer, arrivals, self.report)
+        for arrival in arrivals:
             for token in arrival.tokens:
                 token.done = True
 

@@ -46,14 +46,28 @@ class Lanes:
 
 class Pool:
     """Storage of a run's tensors. Dead tensors give theirs back: reuse spares the page faults of fresh memory, the
-    larger part of the cost of a new tile. A run stops with NKC106 before it takes more than `limit` bytes."""
+    larger part of the cost of a new tile. A run stops with NKC106 before it takes more than `limit` bytes. Fresh
+    memory is NaN (integers: the type's maximum), or what the seed `poison` makes of it."""
 
-    __slots__ = ("_free", "_taken", "limit")
+    __slots__ = ("_free", "_pattern", "_taken", "limit")
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(self, limit: int | None = None, poison: int | None = None) -> None:
+        # Neither the smallest nor the largest byte, which make zeros, maxima and NaNs.
+        bytes_ = None if poison is None else np.random.default_rng(poison).integers(1, 255, 8, np.uint8)
+        self._pattern = None if bytes_ is None else bytes_.tobytes()
         self._free: dict[tuple[int, int], list[Array]] = {}
         self._taken = 0
         self.limit = physical_memory() * 9 // 10 if limit is None else limit
+
+    @property
+    def poisoned(self) -> bool:
+        return self._pattern is not None
+
+    def fresh(self, dtype: np.dtype) -> np.generic:
+        """What an element of fresh memory holds."""
+        if self._pattern is not None:
+            return np.frombuffer(self._pattern[: dtype.itemsize], dtype)[0]
+        return dtype.type(np.iinfo(dtype).max if is_integer(dtype) else np.nan)
 
     def take(self, rows: int, size: int, tensor: Tensor) -> Array:
         """(rows, size) bytes with arbitrary content."""
@@ -219,9 +233,7 @@ class Buffer:
         if widen and tensor.dtype.is_float and self.dtype.itemsize < 4:
             self.dtype = np.dtype(np.float32)
         #: What each element of fresh memory holds.
-        self._fresh: np.generic = self.dtype.type(np.iinfo(self.dtype).max if is_integer(self.dtype) else np.nan)
-        if fresh is not None:
-            self._fresh = fresh
+        self._fresh: np.generic = pool.fresh(self.dtype) if fresh is None else fresh
         self.data: Array | None = None
         #: Instead of `data`, while ranks fill the buffer slot by slot.
         self._claims: Claims | None = None
@@ -247,7 +259,7 @@ class Buffer:
         return self.allocated().shape[0]
 
     def allocated(self) -> Array:
-        """The storage; fresh memory is one row of NaN (integers: the type's maximum)."""
+        """The storage; fresh memory is one row of what the pool says it holds."""
         if self._claims is not None:
             self._settle(self._claims)
         if self.data is None:

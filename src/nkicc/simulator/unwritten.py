@@ -45,7 +45,7 @@ _COPIES: dict[type[Inst], Callable[[Inst, Array], Array]] = {
     isa.InstDMATranspose: lambda inst, flags: flags.transpose(0, *[axis + 1 for axis in inst.axes]),  # type: ignore[attr-defined]
 }
 #: Instructions that pick elements by content: what they do not pick does not matter.
-_PICKS = (isa.InstStreamShuffle, isa.InstLocalGather, isa.InstNGather, isa.InstTensorCopyPredicated)
+_PICKS = frozenset({isa.InstStreamShuffle, isa.InstLocalGather, isa.InstNGather, isa.InstTensorCopyPredicated})
 
 
 def flags_of(view: AnyView) -> Array | None:
@@ -134,24 +134,30 @@ def wrap(inst: Inst, reads: Sequence[AnyView], writes: Sequence[AnyView], step: 
     copy = _COPIES.get(type(inst))
     if copy is not None and len(reads) == 1 and len(writes) == 1:
         return _wrap_copy(inst, copy, reads[0], writes[0], step)
-    checked = () if isinstance(inst, _PICKS) else tuple(reads)
-    buffers = tuple({id(view.buffer): view.buffer for view in (*checked, *writes)}.values())
+    checked = () if type(inst) in _PICKS else reads
+    buffers = [view.buffer for view in (*checked, *writes)]
 
     def run() -> None:
-        if all(buffer.shadow is None and not buffer.is_fresh for buffer in buffers):
-            step()
-            return
-        for view in checked:
-            flags = flags_of(view)
-            if flags is not None:
-                refuse(inst, view, flags)
-        for view in writes:
-            expected(view)
+        for buffer in buffers:
+            # Its shadow, or the one it is about to get, has to be looked at.
+            if buffer.data is None or buffer.shadow is not None:
+                _look(inst, checked, writes, step)
+                return
         step()
-        for view in writes:
-            stored(view)
 
     return run
+
+
+def _look(inst: Inst, reads: Sequence[AnyView], writes: Sequence[AnyView], step: Step) -> None:
+    for view in reads:
+        flags = flags_of(view)
+        if flags is not None:
+            refuse(inst, view, flags)
+    for view in writes:
+        expected(view)
+    step()
+    for view in writes:
+        stored(view)
 
 
 def _wrap_copy(inst: Inst, copy: Callable[[Inst, Array], Array], source: AnyView, target: AnyView, step: Step) -> Step:

@@ -17,7 +17,7 @@ from nkicc.ir.readings import readings
 from .capacity import check_capacity
 from .cores import check_lanes
 from .meetings import check_meetings
-from .operands import check_io_operands, check_names
+from .operands import check_io_operands, check_names, check_overlaps
 from .rings import check_channels, check_rings
 from .streams import streams_of
 from .targets import SDK, check_targets, release
@@ -65,6 +65,7 @@ def _whole_program(module: Module, sdk: tuple[int, int], allow_io: bool) -> list
         if not allow_io:
             findings += check_io_operands(stream)
         findings += check_names(stream)
+        findings += check_overlaps(stream)
         findings += check_channels(stream)
         findings += check_targets(stream, sdk)
     understood = []

@@ -145,6 +145,8 @@ class _Walk:
         self.raw: dict[tuple[int, int, int], _Ticket] = {}
         self.numbers: dict[InstCollectiveCompute, int] = {}
         self.number_of: dict[int, int] = {}
+        #: By program, the first meeting whose members stood at different places.
+        self.parted: dict[int, tuple[Related, Related]] = {}
 
     def run(self) -> list[Finding]:
         try:
@@ -281,6 +283,19 @@ class _Walk:
                 self.arrived.pop((other, tickets[0].walker.lane[id(tickets[0].inst)]))
                 for arrived in tickets:
                     arrived.done = True
+            self._note_parting([tickets[0] for tickets in present.values()])
+
+    def _note_parting(self, met: list[_Ticket]) -> None:
+        """Operations that meet from different places are legal, but tell where the fault is if one side ends early."""
+        first = met[0]
+        for other in met[1:]:
+            if (other.inst.loc, other.inst.name) != (first.inst.loc, first.inst.name):
+                sides = (
+                    Related(f"{first.walker.stream} issues {first.inst.label} here", first.inst.loc),
+                    Related(f"{other.walker.stream} meets it in {other.inst.label} here", other.inst.loc),
+                )
+                for ticket in (first, other):
+                    self.parted.setdefault(ticket.walker.stream.index, sides)
 
     def _present(self, program: int, lane: Lane, members: list[int]) -> dict[int, list[_Ticket]]:
         """The members that have arrived, with their tickets. One that waits in an operation of others comes to this one
@@ -324,7 +339,10 @@ class _Walk:
         if left == right:
             return
         differ = [name for name in left if left[name] != right[name]]
-        texts = [", ".join(f"{name} {side[name]}" for name in differ) for side in (left, right)]
+        texts = [
+            ", ".join(f"{name} {_names(side.inst, name)}{fields[name]}" for name in differ)
+            for side, fields in ((other, left), (ticket, right))
+        ]
         assert isinstance(ticket.inst, InstCollectiveCompute)
         later = [
             Related(f"{a.walker.stream} issues what {b.walker.stream} does here at another place", inst.loc)
@@ -427,6 +445,7 @@ class _Walk:
         members = self._members(program, inst)
         here = list(self._present(program, lane, members)) or [program]
         expected, came = (sorted({r for p in ps for r in self.programs[p][0].stream.ranks}) for ps in (members, here))
+        common["related"] = (*_places(absent), *self.parted.get(absent[0].stream.index, ()))
         found = finding(
             "NKC144", ranks=tuple(expected), expected=show_ranks(expected), arrived=show_ranks(came),
             less=absent[0].arrivals, more=1 + walker.left(), **common,
@@ -464,9 +483,12 @@ def _place(together: list[_Walker]) -> Related:
     who, first = _who(together), together[0]
     ticket = first.open
     if ticket is None:
-        last = first.history[-1] if first.history else None
-        after = f" after {last.label}" if last else ", it meets nobody"
-        return Related(f"{who} has finished{after}", last.loc if last else None)
+        if first.history:
+            before = ", ".join(inst.label for inst in first.history)
+            return Related(f"{who} has finished after {before}", first.history[-1].loc)
+        body = first.stream.program.cores[first.stream.core].body
+        last = body[-1].loc if body else None
+        return Related(f"{who} has finished, it meets nobody" + ("; its last instruction" if last else ""), last)
     awaited = [walker for group in ticket.waits_for for walker in group]
     pipe = getattr(ticket.inst, "pipe_id", None)
     what = ticket.inst.label if pipe is None else f"{ticket.inst.label} (pipe {pipe})"
@@ -517,6 +539,12 @@ def _fingerprint_of(stream: Stream, inst: InstCollectiveCompute) -> dict[str, ob
         "src": _operands(stream, inst.srcs),
         "dst": _operands(stream, inst.dsts),
     }
+
+
+def _names(inst: Inst, field: str) -> str:
+    """The tensors of a field of the fingerprint, which need not agree."""
+    operands = {"src": inst.reads, "dst": inst.writes}.get(field)
+    return "".join(f"'{ap.tensor}' " for ap in operands()) if operands else ""
 
 
 def _elsewhere(ticket: _Ticket, fingerprint: dict[str, object]) -> list[InstCollectiveCompute]:
