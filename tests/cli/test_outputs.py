@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nkicc.cli.outcome import difference
+
 from .conftest import GIVEN, SUM, Cli
 
 # --- outputs, goldens and what a run says about them -----------------------------------------------------------------
@@ -299,3 +301,21 @@ def test_what_a_kernel_prints_is_shown_once(cli: Cli, tmp_path: Path) -> None:
     done = cli("run", file)
     assert done.out.count("tile [ranks 0-3, core 0]") == 1
     assert done.err == ""
+
+
+@pytest.mark.parametrize(
+    ("golden", "ok"),
+    [
+        ([(1 << 53) + 1, (1 << 64) - 1], True),
+        ([1 << 53, (1 << 64) - 1], False),
+        ([(1 << 53) + 1, (1 << 64) - 2], False),
+        ([(1 << 53) + 1, -1], False),
+    ],
+)
+def test_integers_of_64_bits_are_compared_exactly(golden: list[int], ok: bool) -> None:
+    array = np.array([(1 << 53) + 1, (1 << 64) - 1], np.uint64)
+    expected = np.array(golden, np.int64 if golden[1] < 0 else np.uint64)
+    found = difference(array, expected, 0)
+    assert found is not None
+    assert found.ok is ok
+    assert (found.abs > 0) is not ok
