@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from nkicc.cli.outcome import difference
 
 from .conftest import GIVEN, SUM, Cli
 
@@ -247,3 +250,72 @@ def test_a_long_run_says_where_it_is(cli: Cli, example: Path, monkeypatch: pytes
     done = cli("run", example, "--ranks", 2, "--json")
     assert done.json()["digest"]
     assert "nkicc: golden of rank 1 of 2 (" in done.err
+
+
+TALKS = """
+import numpy as np
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+print("on import")
+X = np.full((2, 2), 7, np.int32)
+
+
+@nki.jit
+def talks(x):
+    print("while traced")
+    tile = nl.ndarray(x.shape, x.dtype)
+    nisa.dma_copy(dst=tile, src=x)
+    nl.device_print("tile", tile)
+    y = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    nisa.dma_copy(dst=y, src=tile)
+    return y
+
+
+def inputs(rank, ranks):
+    print("inputs")
+    return {"x": X}
+"""
+
+
+@pytest.mark.parametrize(
+    "command", [["run"], ["run", "--listing"], ["check"], ["check", "--seeds", "1"], ["build"], ["lower"]]
+)
+def test_what_a_kernel_prints_is_not_in_the_json(cli: Cli, tmp_path: Path, command: list[str]) -> None:
+    file = tmp_path / "talks.py"
+    file.write_text(TALKS)
+    done = cli(*command[:1], file, "--json", *command[1:])
+    assert done.code == 0
+    assert isinstance(json.loads(done.out), dict)
+    runs = command[0] in ("run", "check")
+    for text in ("on import", "while traced", "inputs", *(["tile [ranks 0-3, core 0] int32[2, 2]"] if runs else [])):
+        assert text in done.err
+    if command[0] == "run":
+        assert done.json()["report"]["printed"] == ["tile [ranks 0-3, core 0] int32[2, 2]\n[[7 7]\n [7 7]]"]
+
+
+def test_what_a_kernel_prints_is_shown_once(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "talks.py"
+    file.write_text(TALKS)
+    done = cli("run", file)
+    assert done.out.count("tile [ranks 0-3, core 0]") == 1
+    assert done.err == ""
+
+
+@pytest.mark.parametrize(
+    ("golden", "ok"),
+    [
+        ([(1 << 53) + 1, (1 << 64) - 1], True),
+        ([1 << 53, (1 << 64) - 1], False),
+        ([(1 << 53) + 1, (1 << 64) - 2], False),
+        ([(1 << 53) + 1, -1], False),
+    ],
+)
+def test_integers_of_64_bits_are_compared_exactly(golden: list[int], ok: bool) -> None:
+    array = np.array([(1 << 53) + 1, (1 << 64) - 1], np.uint64)
+    expected = np.array(golden, np.int64 if golden[1] < 0 else np.uint64)
+    found = difference(array, expected, 0)
+    assert found is not None
+    assert found.ok is ok
+    assert (found.abs > 0) is not ok

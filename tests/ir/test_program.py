@@ -20,7 +20,7 @@ from nkicc.ir.bir import (
 from nkicc.ir.errors import NkiccError
 from nkicc.ir.isa import InstDMACopy
 from nkicc.ir.penguin import CurrentProcessingRankId
-from nkicc.ir.program import Core, InstLoop, Instruction, InstWhile, Level, Module, Program
+from nkicc.ir.program import Constant, Core, InstLoop, Instruction, InstWhile, Level, Module, Program
 from nkicc.ir.types import DType, Loc, Memory, Target, World
 
 
@@ -149,3 +149,63 @@ def test_unknown_fields_of_a_source_line_are_refused() -> None:
 def test_peers_of_raw_sends_and_receives(peer: int) -> None:
     assert code_of(built(InstCollectiveSend(srcs=(X.full(),), peer_id=peer))) == "NKC041"
     assert code_of(built(InstCollectiveRecv(dsts=(Y.full(),), peer_id=peer))) == "NKC041"
+
+
+# --- programs that no builder makes, but a file may hold ------------------------------------------------------------
+
+
+def program(*body: Instruction, inputs: tuple[str, ...] = ("a",), constants: tuple[Constant, ...] = ()) -> Module:
+    a, b = (Tensor(name, (4, 4), DType.float32, Memory.shared_hbm) for name in "ab")
+    part = Program("k", (Core(body=body),), (a, b), inputs, constants=constants)
+    return Module(Level.bir, World(2), Target.trn2, (part,))
+
+
+def copy(name: str = "", deps: tuple[str, ...] = (), src: AccessPattern | None = None) -> InstDMACopy:
+    own = AccessPattern("a", ((4, 4), (1, 4)))
+    dst = AccessPattern("b", own.pattern if src is None else ((0, src.size),) if src.size > 16 else src.pattern)
+    return InstDMACopy(name=name, deps=deps, dst=dst, srcs=(src or own,), loc=Loc("k.py", 7))
+
+
+@pytest.mark.parametrize(
+    ("built", "code", "words"),
+    [
+        (program(copy("x"), copy("x")), "NKC029", "instruction name 'x' is taken"),
+        (
+            program(copy("x"), InstLoop(register="i", start=0, stop=2, body=(copy("x"),))),
+            "NKC029",
+            "instruction name 'x' is taken",
+        ),
+        (program(copy("x", deps=("y",))), "NKC089", "depends on 'y'"),
+        (program(copy("x", deps=("x",))), "NKC089", "depends on 'x'"),
+        (program(copy("x", deps=("y",)), copy("y")), "NKC089", "depends on 'y'"),
+        (program(copy(), inputs=("a", "a")), "NKC029", "argument name 'a' is taken"),
+        (program(copy(), constants=(Constant("a", bytes(64)),)), "NKC029", "argument name 'a' is taken"),
+        (program(copy(src=AccessPattern("a", ((0, 10**12),)))), "NKC025", "up to 1000000000000"),
+        (program(copy(src=AccessPattern("a", ((4, 4), (0, 1 << 15), (0, 1 << 15))))), "NKC025", "at most 1073741824"),
+        (program(copy(src=AccessPattern("a", ((1 << 70, 1), (4, 4), (1, 4))))), "NKC025", "strides are at most"),
+    ],
+)
+def test_programs_that_contradict_themselves(built: Module, code: str, words: str) -> None:
+    with pytest.raises(NkiccError) as error:
+        Module.from_json(built.to_json()).verify()
+    assert error.value.code == code, str(error.value)
+    assert words in error.value.message
+    if "argument" not in words:
+        assert error.value.loc == Loc("k.py", 7)
+
+
+def test_names_that_do_depend_on_each_other_pass() -> None:
+    inner = InstLoop(register="i", start=0, stop=2, name="loop", body=(copy("y", deps=("x", "loop")), copy()))
+    program(copy("x"), inner, copy("z", deps=("y", "x"))).verify()
+
+
+def test_a_broadcast_view_passes() -> None:
+    program(copy(src=AccessPattern("a", ((0, 1 << 20),)))).verify()
+
+
+def test_a_tensor_without_a_name_is_no_program() -> None:
+    text = program(copy()).to_json().replace('"name": "b"', '"name": ""')
+    with pytest.raises(NkiccError) as error:
+        Module.from_json(text)
+    assert error.value.code == "NKC002"
+    assert "length >= 1" in error.value.message

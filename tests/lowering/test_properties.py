@@ -61,11 +61,11 @@ def statements(draw: st.DrawFn, depth: int = 0) -> tuple[list[Any], list[Any]]:
             half = draw(st.integers(0, 2))
             flag = draw(st.booleans())
             for core, body in enumerate(both):
-                body.append(sendrecv(core, parts(src, half), parts(dst, half), initial_corebarrier=flag))
+                body.append(sendrecv(core, parts(src, half), parts(dst, half), name="", initial_corebarrier=flag))
         elif kind == "cross":
             a, b, c, d = TILES
             ops = [
-                [sendrecv(core, a.full(), c.full(), pipe=0), sendrecv(core, b.full(), d.full(), pipe=1)]
+                [sendrecv(core, a.full(), c.full(), 0, name=""), sendrecv(core, b.full(), d.full(), 1, name="")]
                 for core in (0, 1)
             ]
             left += ops[0]

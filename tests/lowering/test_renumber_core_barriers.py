@@ -33,11 +33,15 @@ def test_ids_are_dense_and_agreed_names_stay() -> None:
 
 def test_names_that_disagree_are_replaced_on_both_cores_with_their_deps() -> None:
     after = numbered(
-        [barrier("CoreBarrier-0"), load(S.full(), X.full(), deps=("CoreBarrier-0", "z"))],
+        [
+            load(S.full(), X.full(), name="z"),
+            barrier("CoreBarrier-0"),
+            load(S.full(), X.full(), deps=("CoreBarrier-0", "z")),
+        ],
         [barrier("CoreBarrier-1"), load(S.full(), X.full(), deps=("CoreBarrier-1",))],
     )
     assert [barriers(after, core) for core in (0, 1)] == [[("cb_0", 0)]] * 2
-    assert [body(after, core)[1].deps for core in (0, 1)] == [("cb_0", "z"), ("cb_0",)]
+    assert [body(after, core)[-1].deps for core in (0, 1)] == [("cb_0", "z"), ("cb_0",)]
 
 
 def test_a_taken_name_is_stepped_around() -> None:

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nkicc.simulator.numerics import copy, same_bits, take_rows
+from nkicc.ir.bir import CCChannel, CollectiveKind, InstCollectiveCompute
+from nkicc.ir.isa import DmaMode, InstDMACopy
+from nkicc.ir.types import AluOp
+from nkicc.simulator.numerics import assign, copy, same_bits, take_rows
+
+from .bir_modules import module, run, tensor
 
 DTYPES = ["uint8", "float16", "float32", "bfloat16"]
 
@@ -58,3 +63,61 @@ def test_rows_are_taken_in_any_order(ranks: int, data: st.DataObject) -> None:
     out = np.zeros_like(value)
     take_rows(out, value, rows)
     assert bits(out) == bits(value[rows])
+
+
+# --- 64 bits ---------------------------------------------------------------------------------------------------------
+
+#: Low bits that float64 loses, and values on both sides of 2^63.
+EDGES = [0, 1, (1 << 53) + 1, (1 << 63) - 1, 1 << 63, (1 << 63) + 1, (1 << 64) - 2, (1 << 64) - 1]
+
+
+def wrapped(value: int, dtype: str) -> int:
+    info = np.iinfo(dtype)
+    return (value - info.min) % (1 << 64) + info.min
+
+
+@pytest.mark.parametrize("dtype", ["uint64", "int64"])
+@pytest.mark.parametrize("op", [AluOp.add, AluOp.max, AluOp.min])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 4), (64, 128)], ids=["one element", "few", "large rows"])
+@pytest.mark.parametrize("groups", [((0, 1, 2, 3),), ((0, 2), (1, 3))], ids=["all", "apart"])
+@pytest.mark.parametrize("uniform", [False, True])
+def test_64_bit_integers_are_reduced_in_their_own_type(
+    dtype: str, op: AluOp, shape: tuple[int, int], groups: tuple[tuple[int, ...], ...], uniform: bool
+) -> None:
+    rng = np.random.default_rng(1)
+    x = rng.choice(np.array(EDGES, np.uint64), (1 if uniform else 4, *shape)).view(dtype)
+    source, target = tensor("x", shape, dtype), tensor("y", shape, dtype)
+    inst = InstCollectiveCompute(
+        srcs=(source.full(),), dsts=(target.full(),), cc_channel=CCChannel(CollectiveKind.AllReduce, groups, op)
+    )
+    built = module((inst,), shared=(source, target), inputs=("x",), outputs=("y",), ranks=4)
+    y = np.broadcast_to(run(built, x=x).outputs[0][0], (4, *shape))
+    per_rank = np.broadcast_to(x, (4, *shape)).reshape(4, -1).tolist()
+    fold = {AluOp.add: lambda v: wrapped(sum(v), dtype), AluOp.max: max, AluOp.min: min}[op]
+    for group in groups:
+        expected = [fold(column) for column in zip(*[per_rank[rank] for rank in group], strict=True)]
+        for rank in group:
+            assert y[rank].ravel().tolist() == expected
+
+
+@pytest.mark.parametrize("op", [AluOp.add, AluOp.max])
+def test_a_folding_dma_of_64_bit_integers(op: AluOp) -> None:
+    x = np.array(EDGES, np.uint64).reshape(1, 2, 4)
+    source, target = tensor("x", (2, 4), "uint64"), tensor("y", (2, 4), "uint64")
+    inst = InstDMACopy(dst=target.full(), srcs=(source.full(),) * 3, mode=DmaMode.cce, op=op)
+    built = module((inst,), shared=(source, target), inputs=("x",), outputs=("y",))
+    expected = [wrapped(3 * value, "uint64") if op is AluOp.add else value for value in EDGES]
+    assert run(built, x=x).outputs[0][0].ravel().tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+def test_casts_to_integers_saturate_at_the_limits_of_the_type(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    out = np.empty(6, dtype)
+    assign(out, np.array([np.inf, 1e30, 2.0**64, -np.inf, np.nan, 3.0], np.float32))
+    assert out.tolist() == [info.max, info.max, info.max, info.min, 0, 3]
+    for kind in ("uint64", "int64"):
+        limits = np.array([np.iinfo(kind).min, 1, np.iinfo(kind).max], kind)
+        out = np.empty(3, dtype)
+        assign(out, limits)
+        assert out.tolist() == [max(info.min, np.iinfo(kind).min), 1, min(info.max, np.iinfo(kind).max)]

@@ -12,7 +12,7 @@ import typer
 from typer.exceptions import TyperException
 from typer.main import get_command
 
-from . import build, check, explain, lower, run
+from . import build, check, document, explain, lower, run
 
 __all__ = ["app", "invoke"]
 
@@ -62,7 +62,8 @@ def _top(
 def invoke(args: list[str]) -> int:
     """Run the command line `args` and return the exit code: 0 done, 1 a fault in the user's program, 2 bad usage.
 
-    Nothing escapes: a refusal is printed once, on stderr, or with `--json` as `{"error": …}` on stdout.
+    Nothing escapes: a refusal is printed once, on stderr, or with `--json` as `{"error": …}` on stdout, which holds
+    nothing else then: what a kernel prints goes to stderr.
     """
     try:
         code = _dispatch(args)
@@ -77,7 +78,8 @@ def invoke(args: list[str]) -> int:
 
 def _dispatch(args: list[str]) -> int:
     try:
-        code = get_command(app).main(args or ["--help"], prog_name="nkicc", standalone_mode=False, obj=args)
+        with document.reserved() if "--json" in args and "--help" not in args else contextlib.nullcontext():
+            code = get_command(app).main(args or ["--help"], prog_name="nkicc", standalone_mode=False, obj=args)
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         return 130

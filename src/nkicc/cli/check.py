@@ -139,6 +139,8 @@ def _write(file: Path, findings: list[Finding], checked: str) -> None:
 def _print_json(examination: Examination, findings: list[Finding], errors: int) -> None:
     import msgspec
 
+    from . import document
+
     found = {
         "kernel": examination.title,
         "done": examination.done,
@@ -148,7 +150,7 @@ def _print_json(examination: Examination, findings: list[Finding], errors: int) 
         "repeat": examination.repeat,
         "findings": findings,
     }
-    print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    document.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
 
 
 def _print_report(examination: Examination, findings: list[Finding], errors: int) -> None:

@@ -19,7 +19,7 @@ from nkicc.ir.listing import listing
 from nkicc.ir.program import Level, Module
 from nkicc.ir.types import World
 
-from . import specs
+from . import document, specs
 from .options import DEFAULT_RANKS
 from .source import KernelFile
 
@@ -112,12 +112,12 @@ def lower(module: Module, path: str | None, passes: str | None) -> Module:
 
 def emit(module: Module, as_json: bool, file: Path | None) -> None:
     """Write a module as listing or JSON to stdout or a file (NKC115)."""
-    text = module.to_json() + "\n" if as_json else listing(module)
+    text = module.to_json() if as_json else listing(module).removesuffix("\n")
     if file is None:
-        print(text, end="")
+        document.write(text)
         return
     try:
-        file.write_text(text)
+        file.write_text(text + "\n")
     except (OSError, ValueError) as error:
         fail("NKC115", file=str(file), why=getattr(error, "strerror", None) or str(error), cause=error)
 

@@ -8,6 +8,7 @@ import msgspec
 
 from nkicc.ir.errors import NkiccError
 
+from . import document
 from .outcome import Golden, Outcome, Row
 
 __all__ = ["print_json", "print_table"]
@@ -37,19 +38,17 @@ def print_json(
     if error is not None:
         found["error"] = error.to_json()
     # msgspec writes NaN and infinity as null, which every reader of JSON accepts.
-    print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    document.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
 
 
 def print_table(outcome: Outcome, engine: str, rows: list[Row], digest: str) -> None:
-    """The header line, notes, what the kernel printed, the table and the digest."""
+    """The header line, notes, the table and the digest. What the kernel printed has been on the screen since."""
     print(_header(outcome, engine))
     for note in outcome.notes:
         print(f"note: {note}")
     if outcome.report.warnings:
         codes = ", ".join(sorted({warning.code for warning in outcome.report.warnings}))
         print(f"{_count(len(outcome.report.warnings), 'warning')} ({codes}): `nkicc check` shows them")
-    for text in outcome.report.printed:
-        print(text)
     if not rows:
         print("the kernel returned nothing and wrote to none of its arguments")
         return

@@ -19,12 +19,14 @@ from math import prod
 from msgspec import Struct
 
 from .errors import fail
-from .types import DType, Loc, Memory, RegisterName
+from .types import DType, Loc, Memory, RegisterName, TensorName
 
 __all__ = ["AccessPattern", "Register", "Remote", "Tensor"]
 
 #: No device has HBM for a larger tensor; a million ranks of it still have a size that NumPy can count.
 MAX_TENSOR_BYTES = 1 << 40
+#: Elements of a view that repeats those of its tensor: more than any broadcast has, and few enough to walk through.
+MAX_REPEATED = 1 << 30
 #: NumPy arrays have at most 64 dimensions; ranks, groups and chunks take some of them.
 MAX_DIMS = 32
 
@@ -43,7 +45,7 @@ class Tensor(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     tensor an alias of another core's tensor, as the lowering of local collectives creates them.
     """
 
-    name: str
+    name: TensorName
     shape: tuple[int, ...]
     dtype: DType
     memory: Memory
@@ -141,7 +143,7 @@ class AccessPattern(Struct, frozen=True, cache_hash=True, omit_defaults=True, fo
         return low, high
 
     def verify(self, tensor: Tensor, *, operand: str = "", loc: Loc | None = None) -> None:
-        """Refuse empty or malformed patterns (NKC025) and static accesses out of bounds (NKC024)."""
+        """Refuse empty, malformed and endless patterns (NKC025) and static accesses out of bounds (NKC024)."""
         pattern = self.pattern
         if not pattern or min([count for _, count in pattern]) < 1:
             fail("NKC025", name=self.tensor, why=f"every count must be at least 1: {pattern}", operand=operand, loc=loc)
@@ -151,6 +153,12 @@ class AccessPattern(Struct, frozen=True, cache_hash=True, omit_defaults=True, fo
         if self.dtype is not None and self.dtype is not tensor.dtype:
             size = size * tensor.dtype.size // self.dtype.size
         low, high = self.bounds()
+        if (count := self.size) > max(size, MAX_REPEATED):
+            why = f"it repeats the tensor's {size} elements up to {count}, at most {MAX_REPEATED} are permitted"
+            fail("NKC025", name=self.tensor, why=why, operand=operand, loc=loc)
+        if max([abs(stride) for stride, _ in pattern]) > MAX_TENSOR_BYTES:
+            why = f"its strides are at most {MAX_TENSOR_BYTES}: {pattern}"
+            fail("NKC025", name=self.tensor, why=why, operand=operand, loc=loc)
         if low < 0 or high >= size:
             fail(
                 "NKC024",

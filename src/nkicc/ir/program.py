@@ -202,6 +202,24 @@ def check_unmasked(loop: InstLoop | InstWhile) -> None:
         fail("NKC035", inst=loop.label, what="mask", found=loop.mask, permitted=permitted, operand="mask", loc=loop.loc)
 
 
+def check_unique(what: str, names: Iterable[str]) -> None:
+    """NKC029 for a name that stands twice."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            fail("NKC029", what=what, name=name, operand=name)
+
+
+def check_name(inst: Inst, named: set[str], core: int) -> None:
+    """NKC029 for the name of an instruction before, NKC089 for a dependency on none of them; adds the name to them."""
+    for name in inst.deps:
+        if name not in named:
+            fail("NKC089", inst=inst.label, name=name, operand="deps", core=core, loc=inst.loc)
+    if inst.name in named:
+        fail("NKC029", what="instruction", name=inst.name, operand="name", core=core, loc=inst.loc)
+    if inst.name:
+        named.add(inst.name)
+
+
 def check_ranks(programs: Sequence[Program], world: World, loc: Loc | None = None) -> None:
     """NKC049 unless every rank of the world runs exactly one program."""
     if len(programs) == 1 and not programs[0].ranks:
@@ -238,6 +256,7 @@ def verify_program(module: Module, program: Program) -> None:
     for name in (*program.inputs, *[view.tensor for view in program.outputs]):
         if name not in shared:
             fail("NKC023", name=name, hint="Inputs and outputs are tensors of the program, not of a core.")
+    check_unique("argument", (*program.inputs, *[constant.tensor for constant in program.constants]))
     for view in program.outputs:
         view.verify(shared[view.tensor], operand="output")
     for constant in program.constants:
@@ -272,7 +291,9 @@ def verify_program(module: Module, program: Program) -> None:
                 )
             seen[tensor.name] = tensor
         scope = program.scope(module, core)
+        named: set[str] = set()
         for inst in walk(part.body):
+            check_name(inst, named, core)
             level = _LEVEL_OF.get(type(inst), module.level)
             if level is not module.level:
                 fail(

@@ -24,6 +24,7 @@ __all__ = [
     "Pairs",
     "RegisterName",
     "Target",
+    "TensorName",
     "World",
 ]
 
@@ -33,6 +34,8 @@ Groups = tuple[tuple[int, ...], ...]
 Pairs = tuple[tuple[int, int], ...]
 #: The name of a register of the same core.
 RegisterName = Annotated[str, Meta(min_length=1)]
+#: The name of a tensor, which access patterns bear.
+TensorName = Annotated[str, Meta(min_length=1)]
 NonNegative = Annotated[int, Meta(ge=0)]
 
 

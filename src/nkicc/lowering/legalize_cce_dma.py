@@ -20,13 +20,13 @@ MAX_CCE_DMA_SOURCES = 16
 
 def legalize_cce_dma(copy: InstDMACopy, dtype: DType) -> tuple[list[InstDMACopy], list[Tensor]]:
     """The copies that replace one of mode cce over operands of type `dtype`, and the SBUF tensors
-    `<name>_imm_output_<i>` of their partial results (float32; int64 for integers, which are summed exactly)."""
+    `<name>_imm_output_<i>` of their partial results (float32; 64 bits for integers, which are summed exactly)."""
     parts: list[InstDMACopy] = []
     partials: list[Tensor] = []
     srcs = copy.srcs
     while len(srcs) > MAX_CCE_DMA_SOURCES:
         name = f"{copy.name}_imm_output_{len(partials)}"
-        wide = DType.float32 if dtype.is_float else DType.int64
+        wide = DType.float32 if dtype.is_float else DType.uint64 if dtype is DType.uint64 else DType.int64
         partial = Tensor(name, copy.dst.shape, wide, Memory.sbuf, loc=copy.loc)
         partials.append(partial)
         parts.append(replace(copy, name=name, dst=partial.full(), srcs=srcs[:MAX_CCE_DMA_SOURCES]))

@@ -40,7 +40,8 @@ def _sync(bodies: list[Body]) -> list[Body]:
             continue
         for place in zip(*segment, strict=True):
             if not all(_is_synced(body, i, cores) for body, i in zip(bodies, place, strict=True)):
-                name = f"{bodies[0][place[0]].name}-sync"
+                synced = bodies[0][place[0]].name
+                name = f"{synced}-sync" if synced else ""
                 for core, i in enumerate(place):
                     inst = bodies[core][i]
                     barrier = InstCoreBarrier(name=name, cores=everyone, loc=inst.loc)

@@ -20,7 +20,7 @@ from nkicc.ir.errors import fail
 from nkicc.ir.types import AluOp
 
 from .groups import GroupPlan, Members
-from .numerics import is_integer, saturate, take_rows
+from .numerics import is_integer, saturate, take_rows, wide_type
 from .rings import Rings
 from .rules import reducer
 
@@ -72,7 +72,7 @@ def fold(value: Array, op: AluOp) -> Array:
     """Reduce axis 1 of (groups, size, *shape) in index order; the result has the dtype of `value`."""
     dtype = value.dtype
     integer = is_integer(dtype)
-    wide = np.dtype(np.int64 if integer else np.float32)
+    wide = wide_type(dtype)
     size = value.shape[1]
     function = reducer(op, integer)
     assert isinstance(function, np.ufunc)
@@ -103,7 +103,7 @@ def fold_groups(plan: GroupPlan, value: Array, op: AluOp) -> Array:
     function = reducer(op, integer)
     out = np.empty((len(plan.members), *value.shape[1:]), value.dtype)
     for group, rows in enumerate(plan.members.tolist()):
-        total = value[rows[0]].astype(np.int64 if integer else np.float32)
+        total = value[rows[0]].astype(wide_type(value.dtype))
         for row in rows[1:]:
             total = function(total, value[row])
         out[group] = saturate(total, value.dtype) if integer else total

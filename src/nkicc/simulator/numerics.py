@@ -17,7 +17,7 @@ import numpy as np
 
 from nkicc.ir.types import AluOp
 
-__all__ = ["alu", "assign", "copy", "is_integer", "same_bits", "take_rows", "to_compute"]
+__all__ = ["alu", "assign", "copy", "is_integer", "same_bits", "take_rows", "to_compute", "wide_type"]
 
 Array = np.ndarray
 F32 = np.dtype(np.float32)
@@ -117,14 +117,30 @@ def _in_words(array: Array, size: int) -> bool:
     )
 
 
+def wide_type(*dtypes: np.dtype) -> np.dtype:
+    """The type in which operands of these types are reduced: float32, or 64-bit integers, which wrap around. Unsigned
+    ones have more bits to lose than int64 holds."""
+    if not all(is_integer(dtype) for dtype in dtypes):
+        return F32
+    unsigned = np.dtype(np.uint64) in dtypes and all(dtype.kind == "u" for dtype in dtypes)
+    return np.dtype(np.uint64 if unsigned else np.int64)
+
+
 def saturate(value: Array, dtype: np.dtype) -> Array:
     """`value` rounded half to even and limited to the range of integer `dtype`; NaN becomes 0."""
     info = np.iinfo(dtype)
+    if value.dtype == np.uint64:
+        return np.minimum(value, np.uint64(info.max))
     if is_integer(value.dtype):
-        return np.clip(value.astype(np.int64), info.min, info.max)
+        return np.clip(value.astype(np.int64), info.min, min(info.max, np.iinfo(np.int64).max))
     # float64 holds every 32-bit integer exactly, so the limits themselves do not round up.
     wide = np.rint(value.astype(np.float32).astype(np.float64))
-    return np.nan_to_num(np.clip(wide, info.min, info.max), nan=0.0)
+    limited = np.nan_to_num(np.clip(wide, info.min, info.max), nan=0.0)
+    if info.bits < 64:
+        return limited
+    # It does not hold the largest of 64 bits: what reached that limit, rounded up, becomes it as an integer.
+    over = limited >= float(info.max)
+    return np.where(over, dtype.type(info.max), np.where(over, 0.0, limited).astype(dtype))
 
 
 def to_compute(value: Array) -> Array:

@@ -13,7 +13,7 @@ from nkicc.ir.isa.movement import KEEP, QUADRANT
 from nkicc.ir.types import COMMUTATIVE_REDUCERS, AluOp
 
 from ..memory import AnyView, DynamicView
-from ..numerics import assign, is_integer, to_compute
+from ..numerics import assign, is_integer, to_compute, wide_type
 from .common import Array, Context, Step, reducer, rule
 
 Mask = np.ndarray | None
@@ -80,7 +80,7 @@ def _dma_fold(inst: isa.InstDMACopy, dst: AnyView, srcs: list[AnyView]) -> Step:
         fail("BIR066", kind="DMA CCE", op=inst.op.value, name=inst.name, loc=inst.loc)
     integers = all(is_integer(view.dtype) for view in (dst, *srcs))
     function = reducer(inst.op, integers)
-    wide = np.dtype(np.int64 if integers else np.float32)
+    wide = wide_type(*[view.dtype for view in (dst, *srcs)])
     shape = dst.shape
     scattered = dst if isinstance(dst, DynamicView) and dst.vector else None
 
