@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from .memory import AnyView, Buffer
 from .numerics import is_integer
 from .rules import RULES, Step
 from .streams import Block, Repeat, Run, Token, Wait, all_active, uniform_mask
+from .watch import watched
 
 __all__ = ["Compiler"]
 
@@ -169,11 +170,18 @@ class Compiler:
             step = unwritten.wrap(inst, reads, writes, step)
         if ranks.nonfinite is not None and not isinstance(inst, InstCollectiveCompute):
             step = ranks.nonfinite.wrap(self.core.index, inst, reads, writes, step)
-        if ranks.watch is not None:
-            reads, writes = ([v for v in views if id(v.buffer) in self.common] for views in (reads, writes))
-            if reads or writes:
-                step = ranks.watch.wrap(self.core.index, inst, reads, writes, step)
-        return step
+        begin = self._watched(inst, reads, writes)
+        if begin is None:
+            return step
+        return watched(begin, step)
+
+    def _watched(self, inst: Inst, reads: Sequence[AnyView], writes: Sequence[AnyView]) -> Callable[[], Step] | None:
+        """What notes the accesses to memory that both cores see (`Watch.over`), if there are any."""
+        watch = self.core.set.watch
+        if watch is None:
+            return None
+        reads, writes = ([v for v in views if id(v.buffer) in self.common] for views in (reads, writes))
+        return watch.over(self.core.index, inst, reads, writes) if reads or writes else None
 
     def _masked(self, inst: Inst, step: Step) -> Step:
         if inst.mask is None or isinstance(inst, InstGetGlobalRankId):
@@ -195,9 +203,14 @@ class Compiler:
         sources, sinks = self._views(inst, inst.reads()), self._views(inst, inst.writes())
         number = meetings.number(inst)
         if not self.alone or reading is Reading.both:
-            return Wait(
-                inst, lambda: meetings.collective(core, Arrival(core.set, inst, number, sources, sinks), reading)
-            )
+            begin = None if reading is Reading.both else self._watched(inst, sources, sinks)
+
+            def arrive() -> Token:
+                arrival = Arrival(core.set, inst, number, sources, sinks)
+                arrival.begin = begin
+                return meetings.collective(core, arrival, reading)
+
+            return Wait(inst, arrive)
         # All members are rows of this one stream: no one to wait for.
         transfer = compile_collective(inst, core.ranks.tolist(), core.rings)
         arrival = Arrival(core.set, inst, number, sources, sinks)

@@ -192,7 +192,10 @@ class Meetings:
         for arrival in arrivals:
             if arrival.twin is not None:
                 arrival.set.cores_meet()
+        ends = [arrival.begin() for arrival in arrivals if arrival.begin is not None]
         perform(transfer, arrivals, self.report)
+        for end in ends:
+            end()
         for arrival in arrivals:
             for token in arrival.tokens:
                 token.done = True
