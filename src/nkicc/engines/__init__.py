@@ -47,8 +47,8 @@ class Report(Struct, kw_only=True):
     """What a run did. `instructions` counts what each core of each program issued, collectives and barriers included,
     once for all ranks of the program; `collectives` counts the transfers, however many cores issue one. `readings`
     counts collectives under LNC=2 by reading: `both` cores on shared tensors, `lanes` (each core its own), `one` core
-    for its rank. `warnings` are rules of real machines that the program breaks, and what run-time checks saw without
-    ending the run. `printed` is what the kernel printed while it ran."""
+    for its rank, `each` core for its rank at the same time. `warnings` are rules of real machines that the program
+    breaks, and what run-time checks saw without ending the run. `printed` is what the kernel printed while it ran."""
 
     ranks: int
     lnc: int

@@ -16,11 +16,11 @@ __all__ = ["Inst", "Scope"]
 class Scope:
     """What surrounds an instruction: world, target, the core it runs on, and the tensors that core sees.
 
-    `ranks` are the ranks that run the program (all of the world unless the run has several programs). Groups that have
-    passed the checks once are remembered, since a program repeats them.
+    `ranks` are the ranks that run the program (all of the world unless the run has several programs). Groups
+    and access patterns that have passed the checks once are remembered, since a program repeats them.
     """
 
-    __slots__ = ("_groups_ok", "_pairs_ok", "core", "ranks", "target", "tensors", "world")
+    __slots__ = ("_groups_ok", "_pairs_ok", "core", "patterns_ok", "ranks", "target", "tensors", "world")
 
     def __init__(
         self,
@@ -35,6 +35,7 @@ class Scope:
         self.tensors = tensors
         self.core = core
         self.ranks = tuple(range(world.ranks)) if ranks is None else ranks
+        self.patterns_ok: set[AccessPattern] = set()
         self._groups_ok: set[tuple[Groups, bool]] = set()
         self._pairs_ok: set[Pairs] = set()
 
@@ -150,9 +151,12 @@ def verify_operands(inst: Inst, scope: Scope) -> None:
     loc = inst.loc
     for role, operands in (("dst", inst.writes()), ("src", inst.reads())):
         for ap in operands:
+            if ap in scope.patterns_ok:
+                continue
             ap.verify(scope.tensor(ap, loc), operand=role, loc=loc)
             if ap.is_dynamic:
                 verify_offset(scope, ap, role, loc)
+            scope.patterns_ok.add(ap)
 
 
 def verify_offset(scope: Scope, ap: AccessPattern, operand: str, loc: Loc | None) -> None:

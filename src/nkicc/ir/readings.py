@@ -2,8 +2,8 @@
 
 Public kernels use three readings, and all are legal: both cores of a rank issue it on the same shared tensors (one
 operation per rank, the cores meet there); each core issues its own (core c exchanges with core c of the peers); one
-core issues it for its rank while the other waits at a core barrier. Which one holds follows from the two cores'
-sequences of collectives and core barriers alone.
+core issues it for its rank while the other waits at a core barrier, or issues another. Which one holds follows from
+the two cores' sequences of collectives and core barriers alone.
 """
 
 from __future__ import annotations
@@ -12,56 +12,38 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from enum import Enum
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from .bir import InstCollectiveCompute, InstCoreBarrier
 from .errors import fail
 from .program import Program, walk
 
-__all__ = ["Lane", "Reading", "lanes", "meaning", "readings"]
+__all__ = ["Reading", "meaning", "readings"]
 
 
 Opcode = tuple[str, int, int, int, int]
 
 
 class Reading(str, Enum):
+    """`each` is `one` on either core at the same time: nothing orders the two operations of the rank."""
+
     both = "both"
     lanes = "lanes"
     one = "one"
+    each = "each"
 
-
-class Lane(Struct, frozen=True):
-    """Whom a collective meets of other ranks: what their core `core` issues for itself (`own`), or what is issued there
-    for the rank as a whole, by that core or by whichever it is (None)."""
-
-    own: bool
-    core: int | None
-
-    def meets(self, other: Lane) -> bool:
-        """Whether the two can be one operation."""
-        return self.own is other.own and (None in (self.core, other.core) or self.core == other.core)
-
-
-def lanes(kinds: Sequence[Sequence[Reading]]) -> list[list[Lane]]:
-    """The lanes of the collectives that `readings` tells of. Cores that both issue for their rank may do so at the same
-    time, each with its own next collective, so only there it matters which of them does."""
-    apart = len(kinds) > 1 and all(Reading.one in own for own in kinds)
-    return [
-        [
-            Lane(kind is Reading.lanes, core if kind is Reading.lanes or (apart and kind is Reading.one) else None)
-            for kind in own
-        ]
-        for core, own in enumerate(kinds)
-    ]
+    def lane(self, core: int) -> int:
+        """Which core of other ranks an operation of `core` meets; -1 if it is the rank's, whichever core issues it."""
+        return core if self in (Reading.lanes, Reading.each) else -1
 
 
 def readings(program: Program) -> list[list[Reading]]:
     """Per core, the reading of each of its global collectives in program order.
 
     A collective on core-private operands is `lanes`. On shared operands, equal neighbours in the two sequences are
-    `both`; a core whose partner issues none, or something that has nothing to do with it, is `one`; the same operation
-    on different shared tensors is `lanes`. What a core barrier separates is never one operation: the sequences are
-    compared from barrier to barrier. NKC104 where they differ in a way that has no such meaning.
+    `both`; a core whose partner issues none is `one`, and `each` if it issues something that has nothing to do with it;
+    the same operation on different shared tensors is `lanes`. What a core barrier separates is never one operation: the
+    sequences are compared from barrier to barrier. NKC104 where they differ in a way that has no such meaning.
     """
     shared = {tensor.name for tensor in program.tensors}
     issued = [
@@ -137,11 +119,11 @@ def meaning(inst: InstCollectiveCompute) -> InstCollectiveCompute:
 
 def _of_different(left: Sequence[InstCollectiveCompute], right: Sequence[InstCollectiveCompute]) -> Reading:
     """The reading of what core 0 issues where core 1 issues something else: one operation per core if they differ in
-    their tensors alone, one core for its rank each time if neither touches what the other writes, or a mistake."""
+    their tensors alone, each core for its rank if neither touches what the other writes, or a mistake."""
     if len(left) == len(right) and all(a.cc_channel == b.cc_channel for a, b in zip(left, right, strict=True)):
         return Reading.lanes
     if _independent(left, right) and _independent(right, left):
-        return Reading.one
+        return Reading.each
     a, b = left[0], right[0]
     return fail(
         "NKC104",
@@ -163,7 +145,11 @@ def _no_reordering(
 ) -> None:
     """An operation that both cores issue, but at different places of their sequences, would be done twice."""
     alone = [
-        {meaning(issued[core][k]): issued[core][k] for k in on_shared[core] if found[core][k] is Reading.one}
+        {
+            meaning(issued[core][k]): issued[core][k]
+            for k in on_shared[core]
+            if found[core][k] in (Reading.one, Reading.each)
+        }
         for core in (0, 1)
     ]
     for same in alone[0].keys() & alone[1].keys():

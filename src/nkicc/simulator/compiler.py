@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from nkicc.ir.bir import (
 )
 from nkicc.ir.errors import fail
 from nkicc.ir.program import InstLoop, Instruction, InstWhile
-from nkicc.ir.readings import Lane, Reading
+from nkicc.ir.readings import Reading
 
 from . import unwritten
 from .collectives import compile_collective, fold
@@ -31,6 +31,7 @@ from .memory import AnyView, Buffer
 from .numerics import is_integer
 from .rules import RULES, Step
 from .streams import Block, Repeat, Run, Token, Wait, all_active, uniform_mask
+from .watch import watched
 
 __all__ = ["Compiler"]
 
@@ -40,7 +41,7 @@ Array = np.ndarray
 class Compiler:
     """Turns the body of one core into blocks of closures and meetings."""
 
-    def __init__(self, meetings: Meetings, core: CoreState, kinds: list[tuple[Reading, Lane]]) -> None:
+    def __init__(self, meetings: Meetings, core: CoreState, kinds: list[Reading]) -> None:
         self.meetings = meetings
         self.core = core
         self.kinds = iter(kinds)
@@ -169,11 +170,18 @@ class Compiler:
             step = unwritten.wrap(inst, reads, writes, step)
         if ranks.nonfinite is not None and not isinstance(inst, InstCollectiveCompute):
             step = ranks.nonfinite.wrap(self.core.index, inst, reads, writes, step)
-        if ranks.watch is not None:
-            reads, writes = ([v for v in views if id(v.buffer) in self.common] for views in (reads, writes))
-            if reads or writes:
-                step = ranks.watch.wrap(self.core.index, inst, reads, writes, step)
-        return step
+        begin = self._watched(inst, reads, writes)
+        if begin is None:
+            return step
+        return watched(begin, step)
+
+    def _watched(self, inst: Inst, reads: Sequence[AnyView], writes: Sequence[AnyView]) -> Callable[[], Step] | None:
+        """What notes the accesses to memory that both cores see (`Watch.over`), if there are any."""
+        watch = self.core.set.watch
+        if watch is None:
+            return None
+        reads, writes = ([v for v in views if id(v.buffer) in self.common] for views in (reads, writes))
+        return watch.over(self.core.index, inst, reads, writes) if reads or writes else None
 
     def _masked(self, inst: Inst, step: Step) -> Step:
         if inst.mask is None or isinstance(inst, InstGetGlobalRankId):
@@ -191,13 +199,18 @@ class Compiler:
 
     def _global(self, inst: InstCollectiveCompute) -> Step | Wait:
         core, meetings = self.core, self.meetings
-        reading, lane = next(self.kinds)
+        reading = next(self.kinds)
         sources, sinks = self._views(inst, inst.reads()), self._views(inst, inst.writes())
         number = meetings.number(inst)
         if not self.alone or reading is Reading.both:
-            return Wait(
-                inst, lambda: meetings.collective(core, Arrival(core.set, inst, number, sources, sinks), reading, lane)
-            )
+            begin = None if reading is Reading.both else self._watched(inst, sources, sinks)
+
+            def arrive() -> Token:
+                arrival = Arrival(core.set, inst, number, sources, sinks)
+                arrival.begin = begin
+                return meetings.collective(core, arrival, reading)
+
+            return Wait(inst, arrive)
         # All members are rows of this one stream: no one to wait for.
         transfer = compile_collective(inst, core.ranks.tolist(), core.rings)
         arrival = Arrival(core.set, inst, number, sources, sinks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Union
 
 import numpy as np
@@ -17,6 +17,7 @@ from .collectives import Transfer
 from .machine import RankSet
 from .memory import AnyView
 from .numerics import same_bits
+from .rules import Step
 from .streams import Token
 from .unwritten import flags_of, is_open, refuse, settle, shade, stored
 
@@ -30,7 +31,7 @@ View = Union[AnyView, "Nowhere"]
 class Arrival:
     """A rank set's arrival at a global collective: the instruction, its bound operands, the tokens of its cores."""
 
-    __slots__ = ("inst", "number", "set", "sinks", "sources", "tokens", "twin")
+    __slots__ = ("begin", "inst", "number", "set", "sinks", "sources", "tokens", "twin")
 
     def __init__(
         self, ranks: RankSet, inst: InstCollectiveCompute, number: int, sources: list[AnyView], sinks: list[AnyView]
@@ -41,6 +42,8 @@ class Arrival:
         self.sources = sources
         self.sinks = sinks
         self.tokens: list[Token] = []
+        #: Notes what one core reads and writes while the other goes on, see Watch.over.
+        self.begin: Callable[[], Step] | None = None
         #: The other core's arrival, where both issue one operation.
         self.twin: Arrival | None = None
 

@@ -12,7 +12,7 @@ from nkicc.engines import Report
 from nkicc.ir.base import Inst, show_ranks
 from nkicc.ir.bir import InstCollectiveCompute, InstCollectiveRecv, InstCollectiveSend, InstCoreBarrier
 from nkicc.ir.errors import fail
-from nkicc.ir.readings import Lane, Reading, meaning
+from nkicc.ir.readings import Reading, meaning
 
 from .collectives import Transfer, compile_collective
 from .exchange import Arrival, check_twin, perform
@@ -41,24 +41,6 @@ class Offer:
         self.deliver = deliver
 
 
-class _Open:
-    """A collective that has begun: who has arrived, by rank set, and whom it may still meet."""
-
-    __slots__ = ("arrivals", "lane")
-
-    def __init__(self, lane: Lane) -> None:
-        self.lane = lane
-        self.arrivals: dict[int, Arrival] = {}
-
-    def admits(self, ranks: RankSet, lane: Lane) -> bool:
-        return id(ranks) not in self.arrivals and self.lane.meets(lane)
-
-    def join(self, arrival: Arrival, lane: Lane) -> None:
-        if self.lane.core is None:
-            self.lane = lane
-        self.arrivals[id(arrival.set)] = arrival
-
-
 class Meetings:
     """Where streams wait for each other: the cores of a rank at barriers and local transfers, ranks at collectives, raw
     sends and receives. A meeting is open while someone waits in it and closed when all have arrived."""
@@ -71,8 +53,8 @@ class Meetings:
         self._barriers: dict[int, dict[int, Token]] = defaultdict(dict)
         self._posts: dict[tuple[int, str, int | None], dict[int, deque[tuple[Token, Offer]]]] = {}
         self._cores: dict[tuple[int, int], Arrival] = {}
-        #: By the rank sets that take part, the collectives that wait for some of them, the oldest first.
-        self._arrived: dict[tuple[int, ...], list[_Open]] = {}
+        #: By the rank sets that take part and the core (-1: the rank as a whole), who has arrived.
+        self._arrived: dict[tuple[tuple[int, ...], int], dict[int, Arrival]] = {}
         #: Per number of an instruction: the rank sets that take part together with a rank set.
         self._closures: dict[int, dict[int, set[int]]] = {}
         self._sends: OpenEnds = {}
@@ -138,7 +120,7 @@ class Meetings:
         """A number that instructions share if they mean the same, wherever they stand."""
         return self._numbers.setdefault(meaning(inst), len(self._numbers))
 
-    def collective(self, core: CoreState, arrival: Arrival, reading: Reading, lane: Lane) -> Token:
+    def collective(self, core: CoreState, arrival: Arrival, reading: Reading) -> Token:
         """A core arrives at a global collective. When its rank set has arrived as a whole and so have all sets that
         share a group with it, the collective is executed for all of them."""
         all_active(core, arrival.inst)
@@ -160,17 +142,14 @@ class Meetings:
             self._execute([arrival])
             return token
         members = self._members(arrival)
-        waiting = self._arrived.setdefault(tuple([id(s) for s in members]), [])
-        met = next((other for other in waiting if other.admits(core.set, lane)), None)
-        if met is None:
-            met = _Open(lane)
-            waiting.append(met)
-        else:
-            self._same_operation(arrival, next(iter(met.arrivals.values())))
-        met.join(arrival, lane)
-        if len(met.arrivals) == len(members):
-            waiting.remove(met)
-            self._execute([met.arrivals[id(s)] for s in members])
+        key = (tuple([id(s) for s in members]), reading.lane(core.index))
+        met = self._arrived.setdefault(key, {})
+        if met:
+            self._same_operation(arrival, next(iter(met.values())))
+        met[id(core.set)] = arrival
+        if len(met) == len(members):
+            del self._arrived[key]
+            self._execute([met[id(s)] for s in members])
         return token
 
     def _members(self, arrival: Arrival) -> list[RankSet]:
@@ -186,14 +165,11 @@ class Meetings:
 
     def check_stuck(self) -> None:
         """NKC101 if two rank sets wait for each other in different operations."""
-        waiting = [arrival for met in self._open() for arrival in met.arrivals.values()]
+        waiting = [arrival for met in self._arrived.values() for arrival in met.values()]
         for a, b in combinations(waiting, 2):
             ours, theirs = (self._closures[arrival.number][id(arrival.set)] for arrival in (a, b))
             if a.set is not b.set and id(b.set) in ours and id(a.set) in theirs:
                 self._same_operation(b, a)
-
-    def _open(self) -> list[_Open]:
-        return [met for waiting in self._arrived.values() for met in waiting]
 
     def _same_operation(self, a: Arrival, b: Arrival) -> None:
         """NKC101 unless two members issue the same operation."""
@@ -216,7 +192,10 @@ class Meetings:
         for arrival in arrivals:
             if arrival.twin is not None:
                 arrival.set.cores_meet()
+        ends = [arrival.begin() for arrival in arrivals if arrival.begin is not None]
         perform(transfer, arrivals, self.report)
+        for end in ends:
+            end()
         for arrival in arrivals:
             for token in arrival.tokens:
                 token.done = True
@@ -244,11 +223,10 @@ class Meetings:
             return [(self._set_of[inst.peer_id], None)]
         if any(token in arrival.tokens for arrival in self._cores.values()):
             return [(mine, 1 - core.index)]
-        for met in self._open():
-            arrival = met.arrivals.get(id(mine))
+        for (_, lane), met in self._arrived.items():
+            arrival = met.get(id(mine))
             if arrival is not None and token in arrival.tokens:
-                lane = met.lane.core if met.lane.own else None
-                return [(s, lane) for s in self._members(arrival) if id(s) not in met.arrivals]
+                return [(s, None if lane < 0 else lane) for s in self._members(arrival) if id(s) not in met]
         for (ranks, _, _), queues in self._posts.items():
             if ranks == id(mine) and any(token is posted for posted, _ in queues[core.index]):
                 return [(mine, c) for c in range(len(mine.cores)) if not queues[c]]

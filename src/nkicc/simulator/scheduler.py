@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nkicc.engines import Report
-from nkicc.ir.readings import Lane, Reading, lanes, readings
+from nkicc.ir.readings import readings
 
 from .compiler import Compiler
 from .deadlock import report as report_deadlock
@@ -32,7 +32,7 @@ class Scheduler:
         self.streams = [
             Stream(core, Compiler(meetings, core, kinds).program(), report)
             for ranks in sets
-            for core, kinds in zip(ranks.cores, _kinds(ranks), strict=True)
+            for core, kinds in zip(ranks.cores, readings(ranks.program), strict=True)
         ]
 
     def run(self) -> None:
@@ -49,9 +49,3 @@ class Scheduler:
             for stream in free:
                 stream.advance()
             open_streams = [stream for stream in open_streams if not stream.finished]
-
-
-def _kinds(ranks: RankSet) -> list[list[tuple[Reading, Lane]]]:
-    """Per core, the reading and the lane of each of its collectives between ranks."""
-    kinds = readings(ranks.program)
-    return [list(zip(own, lane, strict=True)) for own, lane in zip(kinds, lanes(kinds), strict=True)]

@@ -22,7 +22,7 @@ from nkicc.ir.findings import Related
 from .memory import AnyView, Buffer, DynamicView
 from .rules import Step
 
-__all__ = ["Watch"]
+__all__ = ["Watch", "watched"]
 
 Array = np.ndarray
 #: Type of the number of an access.
@@ -99,18 +99,21 @@ class Watch:
         self._epoch += 1
         self._start = self._count
 
-    def wrap(self, core: int, inst: Inst, reads: Sequence[AnyView], writes: Sequence[AnyView], step: Step) -> Step:
-        """`step` with its accesses to the given views of commonly seen tensors checked and noted."""
+    def over(self, core: int, inst: Inst, reads: Sequence[AnyView], writes: Sequence[AnyView]) -> Callable[[], Step]:
+        """To be called when the accesses to the given views begin; gives what is to be called when they are done."""
         seen = [(view, _region(view), False) for view in reads] + [(view, _region(view), True) for view in writes]
 
-        def run() -> None:
+        def begin() -> Step:
             changed = [self._note(core, inst, view, region, write) for view, region, write in seen]
-            step()
-            for check in changed:
-                if check is not None:
-                    check()
 
-        return run
+            def end() -> None:
+                for check in changed:
+                    if check is not None:
+                        check()
+
+            return end
+
+        return begin
 
     def _note(self, core: int, inst: Inst, view: AnyView, region: Region, write: bool) -> Step | None:
         """Check an access against the other core's. A conflicting write gives what must be called once it is done."""
@@ -176,6 +179,17 @@ class Watch:
         if found is None:
             found = self._shadows[id(buffer)] = _Shadow(buffer.tensor.size)
         return found
+
+
+def watched(begin: Callable[[], Step], step: Step) -> Step:
+    """`step` between the two ends of its accesses."""
+
+    def run() -> None:
+        end = begin()
+        step()
+        end()
+
+    return run
 
 
 def _region(view: AnyView) -> Region:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 
 from nkicc.ir.access import AccessPattern
 from nkicc.ir.base import Inst, show_ranks
@@ -24,7 +23,7 @@ from nkicc.ir.bir import (
     InstGPSIMDSB2SB,
 )
 from nkicc.ir.findings import Finding, Related, finding
-from nkicc.ir.readings import Lane, Reading, lanes, meaning
+from nkicc.ir.readings import Reading, meaning
 
 from .streams import Loop, Node, Settle, Stream, ranks_of
 
@@ -78,13 +77,12 @@ class _Ticket:
 class _Walker:
     """A stream and how far its walk has come."""
 
-    __slots__ = ("arrivals", "finished", "history", "lane", "late", "reading", "steps", "stream", "unknown", "waits")
+    __slots__ = ("arrivals", "finished", "history", "late", "reading", "steps", "stream", "unknown", "waits")
 
-    def __init__(self, stream: Stream, readings: Sequence[Reading], lane: Sequence[Lane]) -> None:
+    def __init__(self, stream: Stream, readings: Sequence[Reading]) -> None:
         self.stream = stream
         ranked = [inst for inst in stream.collectives if not inst.is_local]
         self.reading = {id(inst): reading for inst, reading in zip(ranked, readings, strict=True)}
-        self.lane = dict(zip(map(id, ranked), lane, strict=True))
         self.steps = self._steps(stream.nodes)
         self.arrivals = 0
         self.history: deque[Inst] = deque(maxlen=SHOWN)
@@ -123,12 +121,7 @@ class _Mismatch(Exception):
 
 class _Walk:
     def __init__(self, streams: Sequence[Stream], readings: Sequence[Sequence[Reading]], alone: bool) -> None:
-        lane = [
-            own
-            for _, pairs in groupby(zip(streams, readings, strict=True), lambda pair: pair[0].index)
-            for own in lanes([kinds for _, kinds in pairs])
-        ]
-        self.walkers = [_Walker(s, r, own) for s, r, own in zip(streams, readings, lane, strict=True)]
+        self.walkers = [_Walker(s, r) for s, r in zip(streams, readings, strict=True)]
         self.alone = alone
         self.of = {(w.stream.index, w.stream.core): w for w in self.walkers}
         self.programs: dict[int, list[_Walker]] = defaultdict(list)
@@ -141,7 +134,7 @@ class _Walk:
             lambda: defaultdict(deque)
         )
         self.twins: dict[tuple[int, int], _Ticket] = {}
-        self.arrived: dict[tuple[int, Lane], list[_Ticket]] = {}
+        self.arrived: dict[tuple[int, int], list[_Ticket]] = {}
         self.raw: dict[tuple[int, int, int], _Ticket] = {}
         self.numbers: dict[InstCollectiveCompute, int] = {}
         self.number_of: dict[int, int] = {}
@@ -265,25 +258,24 @@ class _Walk:
             for arrived in tickets:
                 arrived.done = True
             return
-        lane = walker.lane[id(inst)]
+        lane = reading.lane(walker.stream.core)
         self.arrived[program, lane] = tickets
         members = self._members(program, inst)
         present = self._present(program, lane, members)
-        for other, tickets in present.items():
+        for other in present:
             if other != program:
-                self._same_operation(tickets[0], ticket)
+                self._same_operation(self.arrived[other, lane][0], ticket)
         missing = [p for p in members if p not in present]
         if missing:
-            who = [tuple(w for w in self.programs[p] if not lane.own or w.stream.core == lane.core) for p in missing]
-            for tickets in present.values():
-                for arrived in tickets:
+            who = [tuple(w for w in self.programs[p] if lane in (-1, w.stream.core)) for p in missing]
+            for other in present:
+                for arrived in self.arrived[other, lane]:
                     arrived.waits_for = who
         else:
-            for other, tickets in present.items():
-                self.arrived.pop((other, tickets[0].walker.lane[id(tickets[0].inst)]))
-                for arrived in tickets:
-                    arrived.done = True
-            self._note_parting([tickets[0] for tickets in present.values()])
+            met = [self.arrived.pop((other, lane)) for other in members]
+            for arrived in (ticket for tickets in met for ticket in tickets):
+                arrived.done = True
+            self._note_parting([tickets[0] for tickets in met])
 
     def _note_parting(self, met: list[_Ticket]) -> None:
         """Operations that meet from different places are legal, but tell where the fault is if one side ends early."""
@@ -297,22 +289,13 @@ class _Walk:
                 for ticket in (first, other):
                     self.parted.setdefault(ticket.walker.stream.index, sides)
 
-    def _present(self, program: int, lane: Lane, members: list[int]) -> dict[int, list[_Ticket]]:
-        """The members that have arrived, with their tickets. One that waits in an operation of others comes to this one
-        later."""
-        found: dict[int, list[_Ticket]] = {}
-        for p in members:
-            for own in dict.fromkeys((lane, Lane(lane.own, None), Lane(lane.own, 0), Lane(lane.own, 1))):
-                tickets = self.arrived.get((p, own))
-                # Its own arrival is no other's, whatever else its program waits in.
-                if tickets is None or not own.meets(lane) or (p == program and own != lane):
-                    continue
-                inst = tickets[0].inst
-                assert isinstance(inst, InstCollectiveCompute)
-                if program in self._members(p, inst):
-                    found[p] = tickets
-                    break
-        return found
+    def _present(self, program: int, lane: int, members: list[int]) -> list[int]:
+        """The members that have arrived. One that waits in an operation of others comes to this one later."""
+        return [
+            p
+            for p in members
+            if (p, lane) in self.arrived and program in self._members(p, self.arrived[p, lane][0].inst)  # type: ignore[arg-type]
+        ]
 
     def _number(self, inst: InstCollectiveCompute) -> int:
         """A number that instructions share if they mean the same."""
@@ -441,9 +424,9 @@ class _Walk:
         if isinstance(inst, InstGPSIMDSB2SB) or (isinstance(inst, InstCollectiveCompute) and inst.is_local):
             return finding("NKC142", ranks=ranks, pipe=inst.pipe_id, **common), key
         assert isinstance(inst, InstCollectiveCompute)
-        program, lane = stream.index, walker.lane[id(inst)]
+        program, lane = stream.index, walker.reading[id(inst)].lane(stream.core)
         members = self._members(program, inst)
-        here = list(self._present(program, lane, members)) or [program]
+        here = self._present(program, lane, members) or [program]
         expected, came = (sorted({r for p in ps for r in self.programs[p][0].stream.ranks}) for ps in (members, here))
         common["related"] = (*_places(absent), *self.parted.get(absent[0].stream.index, ()))
         found = finding(
