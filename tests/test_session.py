@@ -268,9 +268,17 @@ BAD_OPTIONS = {
     "more ranks than any machine": ({"ranks": 10**8}, "NKC014"),
     "ranks as text": ({"ranks": "4"}, "NKC014"),
     "lnc": ({"lnc": 3}, "NKC014"),
+    "lnc as a float": ({"lnc": 2.0}, "NKC014"),
+    "lnc as a truth": ({"lnc": True}, "NKC014"),
     "target": ({"target": "trn9"}, "NKC006"),
     "two cores on trn1": ({"target": "trn1", "lnc": 2}, "NKC015"),
     "engine": ({"engine": "abacus"}, "NKC006"),
+    "a list of engines": ({"engine": ["simulator"]}, "NKC006"),
+    "passes as a number": ({"passes": 3}, "NKC006"),
+    "path of nothing": ({"path": None}, "NKC006"),
+    "release as a number": ({"sdk": 2.33}, "NKC006"),
+    "a negative schedule": ({"schedule": -1}, "NKC006"),
+    "a negative ring order": ({"ring_order": -1}, "NKC006"),
     "passes": ({"passes": "codegen,polish"}, "NKC013"),
     "path": ({"path": "scenic"}, "NKC013"),
     "option": ({"fast": True}, "NKC006"),
@@ -282,6 +290,48 @@ BAD_OPTIONS = {
 def test_bad_options(case: str) -> None:
     options, code = BAD_OPTIONS[case]
     assert code_of(double, {"x": x()}, **options).code == code
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    result = nkicc.run(double, ranks=np.int64(2), lnc=np.int32(2), inputs={"x": x()})  # type: ignore[arg-type]
+    assert (result.report.ranks, result.report.lnc) == (2, 2)
+
+
+def test_a_callable_that_does_not_say_what_it_takes() -> None:
+    error = code_of(int, {"x": x()})
+    assert (error.code, error.message) == ("NKC006", "kernel: no signature found for builtin type <class 'int'>")
+
+
+def test_a_name_that_is_no_text() -> None:
+    def kernel(x: nl.ndarray) -> nl.ndarray:
+        nisa.memset(nl.ndarray(x.shape, x.dtype), 1.0, name=3)  # type: ignore[arg-type]
+        return x
+
+    error = code_of(kernel, {"x": x()})
+    assert (error.code, error.operand) == ("NKC035", "name")
+    assert error.loc is not None
+
+
+@pytest.mark.parametrize("value", ["x", None, np.ones(2), [1.0]])
+def test_a_fill_value_that_is_no_number(value: Any) -> None:
+    def kernel(x: nl.ndarray) -> nl.ndarray:
+        nl.full(x.shape, value, x.dtype)
+        return x
+
+    error = code_of(kernel, {"x": x()})
+    assert (error.code, error.operand) == ("NKC035", "fill_value")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), True, np.float32(2)])
+def test_any_number_fills_and_goes_through_json(value: Any) -> None:
+    def kernel(x: nl.ndarray) -> nl.ndarray:
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        nisa.dma_copy(out, nl.full(x.shape, value, x.dtype))
+        return out
+
+    result = nkicc.run(kernel, ranks=1, inputs={"x": x()})
+    assert_array_equal(result.outputs[0], np.full(x().shape, value, np.float32))
+    assert Module.from_json(result.program.to_json()) == result.program
 
 
 def test_passes_and_path_choose_the_lowering() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from nkicc.builder import NeuronCodegen, ParallelState, link, link_programs
+from nkicc.builder.arguments import plain
 from nkicc.engines import Engine, Options, Report
 from nkicc.environment import default_target, low_precision_as_float32
 from nkicc.host import from_host
@@ -123,6 +124,7 @@ def trace(
         if not callable(kernel):
             fail("NKC006", option="kernel", why=f"a function is needed, not {type(kernel).__name__}")
         kernel = Kernel(kernel)
+    ranks, lnc = plain(ranks), plain(lnc)
     if not World(ranks, lnc).is_possible:
         fail("NKC014", lnc=lnc, ranks=ranks)
     if target is None:
@@ -168,12 +170,15 @@ def execute(
     **options: Any,
 ) -> Result:
     """Lower, check and run what `trace` gave. NKC006 for an unknown engine, path or option, NKC013 for the pipeline."""
-    if engine not in ENGINES:
+    if engine not in list(ENGINES):
         fail("NKC006", option="engine", why=f"{engine!r} is none of {', '.join(ENGINES)}")
     try:
         switches = msgspec.convert({"low_precision_as_float32": low_precision_as_float32(), **options}, Options)
     except msgspec.ValidationError as error:
         fail("NKC006", option="run", why=str(error), cause=error)
+    for option, text in (("passes", DEFAULT if passes is None else passes), ("path", path), ("sdk", sdk)):
+        if not isinstance(text, str):
+            fail("NKC006", option=option, why=f"a text is needed, not {text!r}")
     module = lower(traced.module, path=path, passes=DEFAULT if passes is None else passes)
     warnings = verify(module, sdk=sdk, strict=strict, allow_io=allow_io)
     execution = ENGINES[engine](module, traced.inputs, switches)
@@ -248,7 +253,11 @@ def _call(inputs: Callable[[int], Mapping[str, Any]], rank: int) -> Mapping[str,
 def _binder(kernel: Kernel) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """From given arguments to all of them, in the order of the kernel's parameters, defaults filled in. NKC007 for what
     is missing or unknown."""
-    parameters = inspect.signature(kernel.function).parameters
+    try:
+        parameters = inspect.signature(kernel.function).parameters
+    except ValueError as error:
+        # Some callables that are not written in Python tell nobody what they take.
+        fail("NKC006", option="kernel", why=str(error), cause=error)
     needed = [
         name
         for name, parameter in parameters.items()

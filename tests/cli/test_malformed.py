@@ -280,3 +280,19 @@ def test_a_damaged_kernel_file(cli: Cli, tmp_path: Path, content: bytes) -> None
     done = cli("run", file)
     assert done.code in (1, 2)
     assert "NKC017" in done.err or "NKC004" in done.err, done.err
+
+
+@pytest.mark.parametrize("fault", ["an input of no tensor", "a negative extent"])
+def test_check_says_what_is_wrong_with_a_program(cli: Cli, tmp_path: Path, program: str, fault: str) -> None:
+    content = json.loads(program)
+    part = content["programs"][0]
+    if fault == "a negative extent":
+        part["tensors"][0]["shape"][0] = -3
+    else:
+        part["inputs"] = ["nobody"]
+    file = tmp_path / "p.json"
+    file.write_text(json.dumps(content))
+    done = cli("check", file, "--json")
+    assert done.code == 1
+    expected = "NKC020" if fault == "a negative extent" else "NKC023"
+    assert [found["code"] for found in done.json()["findings"]] == [expected]

@@ -298,6 +298,9 @@ class NeuronCodegen:
         return Core(tuple(private), tuple(self._body))
 
     def _add_named_instruction(self, inst: Instruction) -> None:
+        if not isinstance(inst.name, str):
+            kind = type(inst).__name__
+            refuse("NKC035", inst=kind, what="name", found=type(inst.name).__name__, permitted="a text", operand="name")
         if inst.name in self._named:
             refuse("NKC029", what="instruction", name=inst.name, operand="name")
 

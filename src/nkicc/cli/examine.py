@@ -92,6 +92,8 @@ class Examination:
             self._stacks: execution.Stacks = traced.inputs
             self.module = job.lower(traced.module, path, passes)
         else:
+            # Lowering and the arguments rely on a program that is sound by itself.
+            source.verify()
             self.module = job.lower(source, path, passes)
             self._stacks, notes = execution.arguments(self.module, inputs, seed)
             self.notes += notes

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from nkicc.ir.findings import Finding
 from nkicc.ir.program import Module
+from nkicc.ir.types import NonNegative
 
 __all__ = ["Engine", "Execution", "Options", "Report"]
 
@@ -37,8 +38,8 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     races: bool = True
     uninitialised: bool = True
     non_finite: bool = False
-    ring_order: int | None = None
-    schedule: int | None = None
+    ring_order: NonNegative | None = None
+    schedule: NonNegative | None = None
     poison: int | None = None
 
 

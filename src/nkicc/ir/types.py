@@ -261,4 +261,4 @@ class World(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def is_possible(self) -> bool:
         """Whether the numbers are ones that a world can have; only JSON is held to them when a world is made."""
-        return type(self.ranks) is int and 1 <= self.ranks <= MAX_RANKS and self.lnc in (1, 2)
+        return type(self.ranks) is type(self.lnc) is int and 1 <= self.ranks <= MAX_RANKS and self.lnc in (1, 2)

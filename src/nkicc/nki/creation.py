@@ -30,9 +30,13 @@ __all__ = [
 
 
 def full(shape: Sequence[int], fill_value: float, dtype: Any, buffer: Memory = Memory.sbuf, name: str = "") -> ndarray:
-    """A tensor with every element set to `fill_value`. Errors as those of `ndarray`."""
+    """A tensor with every element set to `fill_value`, a number (NKC035). Errors as those of `ndarray`."""
+    # nki.isa imports the names of this module.
+    from .isa.arguments import constant
+
+    value = constant(fill_value, "fill_value")
     tensor = ndarray(shape, dtype, buffer, name)
-    current("nl.full").codegen.insert(InstMemset(dst=tensor.__access__(), value=fill_value))
+    current("nl.full").codegen.insert(InstMemset(dst=tensor.__access__(), value=value))
     return tensor
 
 

@@ -157,11 +157,14 @@ def _logical(function: Callable[[Array, Array], Array]) -> Callable[[Array, Arra
 
 
 def _power(a: Array, b: Array) -> Array:
-    """Integers go through float64, since NumPy has no negative integer powers."""
+    """Powers of integers wrap around; negative ones, which NumPy does not have for integers, are rounded."""
     if not is_integer(a.dtype):
         return np.power(a, b)
+    whole = np.power(a, np.maximum(b, 0))
+    if np.all(b >= 0):
+        return whole
     value = np.rint(np.power(a.astype(np.float64), b))
-    return np.nan_to_num(np.clip(value, -(2.0**62), 2.0**62)).astype(np.int64)
+    return np.where(b < 0, np.nan_to_num(np.clip(value, -(2.0**62), 2.0**62)).astype(np.int64), whole)
 
 
 def _unsigned_right_shift(a: Array, b: Array) -> Array:

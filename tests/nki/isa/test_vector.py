@@ -152,6 +152,22 @@ def test_bit_operations_see_raw_bits(p: int, f: int, name: str, dtype: Any, wher
         assert_array_equal(out, BITS[name](*inputs(rank)))
 
 
+@pytest.mark.parametrize("dtype", [I32, U32])
+def test_powers_of_integers_wrap_around(dtype: Any) -> None:
+    info = np.iinfo(dtype)
+    base = np.array([[info.min, info.min + 7, 0, 3, 2, 65_537, info.max - 1, info.max]], dtype)
+    exponent = np.array([[3, 5, 0, 31, 40, 4, 3, 3]], dtype)
+
+    def kernel(x: nl.ndarray, y: nl.ndarray) -> nl.ndarray:
+        out = tile(x)
+        nisa.tensor_tensor(out, load(x), load(y), nl.power)
+        return out
+
+    expected = [pow(b, e) % (1 << 32) for b, e in zip(base[0].tolist(), exponent[0].tolist(), strict=True)]
+    for (found,) in run(kernel, lambda rank: (base, exponent)):
+        assert found.view(U32)[0].tolist() == expected
+
+
 def test_power_of_floats_and_of_integers() -> None:
     def body(a: nl.ndarray, b: nl.ndarray) -> tuple[nl.ndarray, ...]:
         floats, whole = nl.ndarray(a.shape, nl.float32), nl.ndarray(a.shape, nl.int32)
