@@ -10,7 +10,7 @@ from nki.isa import constants
 from nki.collectives import ReplicaGroup
 import nkicc.nki.language, sys
 assert nl is nkicc.nki.language and nki.jit is nkicc.nki.jit and dt.float32 is nl.float32
-assert constants.nc_version is nisa.nc_version and nt.tensor[4, 4].__origin__ is nt.tensor
+assert constants.nc_version is nisa.nc_version and nt.tensor is nt.tensor[4, 4] is nl.ndarray
 import nki.tensor
 assert nki.tensor.ndarray is nl.ndarray
 """

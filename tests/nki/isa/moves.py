@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
 
 import nkicc
 from nkicc import NkiccError
@@ -20,6 +19,7 @@ from nkicc.ir.program import Module
 from nkicc.nki.trace import tracing
 
 from ..helpers import data, tracer
+from .reference import assert_array_equal
 
 RANKS = 3
 DTYPES = (np.float32, ml_dtypes.bfloat16, np.float16, np.int32, np.int16, np.uint8, np.uint32)

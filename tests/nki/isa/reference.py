@@ -19,6 +19,14 @@ I32, U32, I16, U16, I8, U8 = np.int32, np.uint32, np.int16, np.uint16, np.int8, 
 FLOATS = (F32, F16, BF16)
 
 
+def assert_array_equal(actual: Any, expected: Any, err_msg: str = "") -> None:
+    """NumPy's, which does not know that NaNs of small floats are equal."""
+    left, right = np.asarray(actual), np.asarray(expected)
+    if left.dtype == right.dtype and left.dtype.kind in "Vf" and left.dtype.itemsize < 4:
+        left, right = left.astype(np.float32), right.astype(np.float32)
+    np.testing.assert_array_equal(left, right, err_msg)
+
+
 def values(rank: int, shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
     """Numbers of a type, different on each rank; integers over all of their range."""
     rng = np.random.default_rng([rank, seed, *shape])

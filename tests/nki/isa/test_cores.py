@@ -6,7 +6,6 @@ import nki.isa as nisa
 import nki.language as nl
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
 import nkicc
 from nkicc import NkiccError
@@ -14,6 +13,7 @@ from nkicc.ir import penguin
 from nkicc.nki.trace import tracing
 
 from ..helpers import data, tracer
+from .reference import assert_array_equal
 
 RANKS = 3
 Swap = Callable[[nl.ndarray, nl.ndarray, int], None]

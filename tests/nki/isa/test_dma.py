@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
 
 import nkicc
 from nkicc import NkiccError
@@ -19,6 +18,7 @@ from nkicc.nki.trace import tracing
 
 from ..helpers import data, tracer
 from .moves import RANKS, cast, check, dtypes, few, halves, load, refusal, store, table, tile
+from .reference import assert_array_equal
 
 # --- dma_copy ------------------------------------------------------------------------------------------------------
 

@@ -8,9 +8,8 @@ import nki.isa as nisa
 import nki.language as nl
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
-from .reference import BF16, F16, F32, I8, I16, check_refused, t
+from .reference import BF16, F16, F32, I8, I16, assert_array_equal, check_refused, t
 from .tiles import LAYOUTS, load, run, tile
 
 SHAPE = (128, 40)

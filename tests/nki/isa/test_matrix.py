@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
 
 from nkicc import NkiccError
 from nkicc.ir import isa
 from nkicc.nki.trace import tracing
 from tests.nki.helpers import data, tracer
 
+from .reference import assert_array_equal
 from .tiles import LAYOUTS, load, run, tile
 
 E4M3, E5M2, E4M3FN = ml_dtypes.float8_e4m3, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
 
 import nkicc
 
 from ..helpers import data
 from .moves import DTYPES, RANKS, cast, check, dtypes, few, halves, load, refusal, store, table, tile
+from .reference import assert_array_equal
 
 BF16 = nl.bfloat16
 

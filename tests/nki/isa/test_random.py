@@ -9,13 +9,13 @@ import nki.isa as nisa
 import nki.language as nl
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
 import nkicc
 from nkicc import NkiccError
 from nkicc.nki.trace import tracing
 from tests.nki.helpers import data, tracer
 
+from .reference import assert_array_equal
 from .tiles import load, run, tile
 
 BF16, F32, I32, U32 = ml_dtypes.bfloat16, np.float32, np.int32, np.uint32

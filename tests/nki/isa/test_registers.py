@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
 
 import nkicc
 from nkicc import NkiccError
@@ -18,6 +17,7 @@ from nkicc.nki.trace import tracing
 
 from ..helpers import data, tracer
 from .moves import RANKS, few, load
+from .reference import assert_array_equal
 
 INT64 = np.dtype(np.int64)
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
 
 import nkicc
 from nkicc import NkiccError
 from nkicc.nki.trace import tracing
 from tests.nki.helpers import tracer
 
+from .reference import assert_array_equal
 from .tiles import LAYOUTS, load, run, tile
 
 BF16, F32, I32, U32 = ml_dtypes.bfloat16, np.float32, np.int32, np.uint32

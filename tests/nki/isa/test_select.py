@@ -10,9 +10,24 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
 
-from .reference import BF16, F16, F32, I8, I16, I32, U8, U16, U32, cast, check_refused, t, values, wide
+from .reference import (
+    BF16,
+    F16,
+    F32,
+    I8,
+    I16,
+    I32,
+    U8,
+    U16,
+    U32,
+    assert_array_equal,
+    cast,
+    check_refused,
+    t,
+    values,
+    wide,
+)
 from .tiles import LAYOUTS, load, run, tile
 
 layouts = st.sampled_from(sorted(LAYOUTS))
