@@ -43,6 +43,15 @@ def test_large_copies_and_comparisons(rows: int, columns: int, dtype: str) -> No
         assert not same_bits(changed, value)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("axes", [(0, 2, 1, 3), (0, 3, 2, 1), (0, 2, 3, 1), (0, 3, 1, 2), (0, 1, 3, 2)])
+def test_large_transpositions(axes: tuple[int, ...], dtype: str) -> None:
+    value = numbers((8, 32, 48, 100), dtype)[:, :, ::2, 1:].transpose(axes)
+    out = numbers((8, *value.shape[1:-1], value.shape[-1] + 3), dtype, seed=1)[..., 2:-1]
+    copy(out, value)
+    assert bits(out) == bits(value)
+
+
 @pytest.mark.parametrize("shift", [1, 5, 40])
 def test_a_copy_within_one_tensor_reads_before_it_writes(shift: int) -> None:
     for down in (True, False):

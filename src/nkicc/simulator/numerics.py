@@ -56,7 +56,17 @@ def copy(out: Array, value: Array) -> None:
     if np.may_share_memory(out[:half], value[half:]) or np.may_share_memory(out[half:], value[:half]):
         np.copyto(out, value)
     else:
-        _split(np.copyto, out, value)
+        _split(_move, out, value)
+
+
+def _move(out: Array, value: Array) -> None:
+    """out[...] = value, one tile after the other."""
+    item = value.dtype.itemsize
+    inner = [axis for axis in range(1, value.ndim) if value.strides[axis] == item and value.shape[axis] > 1]
+    if inner and inner[-1] != value.ndim - 1 and out.strides[-1] == item:
+        # A transposition reads column by column, each from lines of the cache that the next evicts: pack them first.
+        value = np.moveaxis(np.ascontiguousarray(np.moveaxis(value, inner[-1], -1)), -1, inner[-1])
+    np.copyto(out, value)
 
 
 def same_bits(a: Array, b: Array) -> bool:
