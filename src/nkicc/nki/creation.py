@@ -94,8 +94,8 @@ def shared_identity_matrix(n: int, dtype: Any = uint8, dst: ndarray | None = Non
 
 
 def device_print(print_prefix: str, tensor: ndarray) -> None:
-    """Print `tensor`, in SBUF or HBM, when the program gets here: on stdout, and in the report of the run, with the
-    prefix, the rank and the core."""
+    """Print `tensor`, in SBUF or HBM, when the program gets here, with the prefix, the rank and the core: on stdout
+    (`--json`: on stderr), and in the report of the run."""
     if not isinstance(print_prefix, str) or not isinstance(tensor, ndarray):
         refuse("NKC035", inst="nl.device_print", what="arguments", found=(print_prefix, tensor),
                permitted="a string and a tensor")  # fmt: skip

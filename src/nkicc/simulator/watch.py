@@ -20,6 +20,7 @@ from nkicc.ir.errors import fail
 from nkicc.ir.findings import Related
 
 from .memory import AnyView, Buffer, DynamicView
+from .numerics import same_bits
 from .rules import Step
 
 __all__ = ["Watch", "watched"]
@@ -156,9 +157,12 @@ class Watch:
         before = view.read().copy()
 
         def check() -> None:
+            old, new = np.broadcast_arrays(before, view.read())
+            if same_bits(old, new):
+                return
             bits = f"u{before.dtype.itemsize}"
-            old, new = np.broadcast_arrays(before.view(bits), np.ascontiguousarray(view.read()).view(bits))
-            if (old[:, where] != new[:, where]).any():
+            differ = np.ascontiguousarray(old).view(bits) != np.ascontiguousarray(new).view(bits)
+            if differ[:, where].any():
                 self._race(core, inst, first, view, "writes")
 
         return check

@@ -104,7 +104,7 @@ def test_tensor_reduce_sums_in_float32_and_reads_psum() -> None:
     def body(a: nl.ndarray) -> nl.ndarray:
         source, dst = nl.ndarray(a.shape, nl.float32, nl.psum), nl.ndarray((a.shape[0], 1), nl.float32, nl.psum)
         nisa.tensor_copy(source, load(a))
-        nisa.tensor_reduce(dst, nl.add, source, axis=1)
+        nisa.tensor_reduce(dst, nl.add, source, axis=np.int64(1))
         return dst
 
     for rank, (out,) in enumerate(run(body, lambda rank: [values(rank, (5, 400), BF16)])):

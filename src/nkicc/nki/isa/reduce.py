@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from nkicc.builder.source import refuse
 from nkicc.ir.isa import InstTensorPartitionReduce, InstTensorReduce, InstTensorScalarReduce
 from nkicc.nki.language import Op
@@ -29,7 +31,7 @@ def tensor_reduce(
     may keep them with extent 1 or not, whatever `keepdims` says, since only element counts matter."""
     source = access(data, "data")
     rank = len(source.pattern)
-    given = [axis] if isinstance(axis, int) else list(axis)
+    given = [axis] if isinstance(axis, int | np.integer) else list(axis)
     axes = sorted(a + rank if a < 0 else a for a in given)
     if not axes or axes != list(range(rank - len(axes), rank)) or axes[0] < 1:
         refuse_argument("tensor_reduce", "axis", axis, f"the last free axes of {rank} dimension(s)")
