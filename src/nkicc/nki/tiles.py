@@ -103,7 +103,8 @@ def _reduce(op: AluOp, function: str, x: ndarray, axis: Axes, dtype: Any, keepdi
 
 def _trailing(function: str, x: ndarray, axis: Axes) -> int:
     """How many of the last dimensions `axis` names. NKC035 unless it names exactly those, and never dimension 0."""
-    axes = sorted(a % x.ndim if -x.ndim <= a < x.ndim else -1 for a in ((axis,) if isinstance(axis, int | np.integer) else axis))
+    given = (axis,) if isinstance(axis, int | np.integer) else axis
+    axes = sorted(a % x.ndim if -x.ndim <= a < x.ndim else -1 for a in given)
     if not axes or axes[0] < 1 or axes != list(range(x.ndim - len(axes), x.ndim)):
         permitted = f"the last of the free dimensions 1..{x.ndim - 1}"
         refuse("NKC035", inst=f"nl.{function}", what="axis", found=axis, permitted=permitted, operand="axis")
