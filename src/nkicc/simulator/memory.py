@@ -35,6 +35,10 @@ Array = np.ndarray
 Offsets = Callable[[], Array]
 
 
+#: Results of more slots are not kept once: who has filled which would take more than the result.
+MAX_SLOTS = 1 << 14
+
+
 class Lanes:
     """Which ranks execute: `active` is a boolean per rank while a loop has ended for some of them, None for all."""
 
@@ -147,7 +151,7 @@ class Claims:
     def write(self, view: DynamicView, slots: Array, value: Array) -> bool:
         """Write value[r] into slot slots[r] for every rank r. False, with nothing written, if the buffer cannot stay
         one row: other slots, a region that overlaps another, two ranks in one slot at once, different content."""
-        if view.step != self.step or len(np.unique(slots)) < len(slots):
+        if view.step != self.step or np.bincount(slots).max() > 1:
             return False
         region = self._region(view, len(slots))
         if region is None:
@@ -158,8 +162,8 @@ class Claims:
             assign(cast, value)
             value = cast
         constant = value.flat[0] if not any(value.strides) else None
-        first = not region.written.any()
-        known: Array = np.logical_or.reduce(region.written)[slots]
+        taken: Array = np.logical_or.reduce(region.written)
+        first, known = not taken.any(), taken[slots]
         if first or constant is None or constant != region.constant or not known.all():
             if not self._fill(view.grid(self.data)[0], slots, known, value):
                 return False
@@ -480,6 +484,7 @@ class DynamicView:
             and low >= 0
             and high < ap.indirect_stride
             and total % ap.indirect_stride == 0
+            and total // ap.indirect_stride <= MAX_SLOTS
             and all(stride > 0 for stride in self.strides)
         )
 
