@@ -20,6 +20,7 @@ from nkicc.environment import default_target, low_precision_as_float32
 from nkicc.host import from_host
 from nkicc.ir.access import AccessPattern
 from nkicc.ir.errors import USER_ERRORS, NkiccError, fail, text_of
+from nkicc.ir.findings import raise_first
 from nkicc.ir.program import Module
 from nkicc.ir.types import DType, Loc, Memory, Target, World
 from nkicc.lowering import DEFAULT, lower
@@ -182,6 +183,7 @@ def execute(
     module = lower(traced.module, path=path, passes=DEFAULT if passes is None else passes)
     warnings = verify(module, sdk=sdk, strict=strict, allow_io=allow_io)
     execution = ENGINES[engine](module, traced.inputs, switches)
+    raise_first(execution.report.warnings, strict=strict)
     execution.report.warnings += warnings
     outputs: list[Any] = [None] * module.world.ranks
     inputs: list[Arrays] = [{} for _ in outputs]

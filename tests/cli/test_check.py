@@ -166,6 +166,52 @@ def test_a_kernel_that_counts_on_what_a_permute_leaves_is_found(cli: Cli, tmp_pa
     assert again.code == 1
 
 
+@pytest.fixture
+def unfilled(tmp_path: Path) -> Path:
+    """What rank 0, the target of no pair, returns has never been written."""
+    file = tmp_path / "shift.py"
+    file.write_text(SHIFT.replace("    nisa.dma_copy(dst=got, src=x)\n", ""))
+    return file
+
+
+def test_a_result_that_holds_fresh_memory_is_said_once(cli: Cli, unfilled: Path) -> None:
+    for options in ((), ("--seeds", "2")):
+        done = cli("check", unfilled, "--json", *options)
+        assert (done.code, done.json()["errors"]) == (0, 0)
+        assert [f["code"] for f in done.json()["findings"] if f["code"] in ("NKC122", "NKC180")] == ["NKC122"]
+
+
+def test_strict_goes_for_what_is_seen_while_running(cli: Cli, tmp_path: Path) -> None:
+    half = tmp_path / "half.py"
+    half.write_text(
+        BARRIER.replace("    if nl.program_id(0) == 0:\n        nisa.core_barrier(y, (0, 1))\n", "").replace(
+            "nisa.dma_copy(dst=y, src=x)", "nisa.dma_copy(dst=y[:2], src=x[:2])"
+        )
+    )
+    program = half.with_suffix(".json")
+    assert cli("lower", half, "--json", "-o", program).code == 0
+    for file in (half, program):
+        assert cli("run", file).code == 0
+        strict = cli("run", file, "--strict")
+        assert strict.code == 1
+        assert "error[NKC122]" in strict.err
+
+
+def test_strict_does_not_end_a_check(cli: Cli, unfilled: Path) -> None:
+    """The run tells more, whatever a machine would say."""
+    codes = {
+        strict: [f["code"] for f in cli("check", unfilled, "--json", *strict).json()["findings"]]
+        for strict in ((), ("--strict",))
+    }
+    assert sorted(codes[()]) == sorted(codes["--strict",])
+    assert {"NKC122", "NKC158"} <= set(codes[()])
+    assert cli("check", unfilled, "--strict").code == 1
+
+
+def test_what_was_done_counts_the_run_that_failed(cli: Cli, ring: Path) -> None:
+    assert "one run, 1 perturbed run" in ", ".join(cli("check", ring, "--seeds", "1", "--json").json()["done"])
+
+
 def test_infinities_are_named_if_asked(cli: Cli, tmp_path: Path) -> None:
     shift = tmp_path / "shift.py"
     shift.write_text(SHIFT)

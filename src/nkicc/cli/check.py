@@ -100,7 +100,7 @@ def check(
             inputs = job.Arguments(source, input or (), world.ranks, seed, stage)
             examination.build(source, Path(file).name, world, machine, inputs, path, passes, seed)
             stage("checking")
-            examination.check(sdk, strict, allow_io)
+            examination.check(sdk, allow_io)
             if run and not examination.failed:
                 stage(f"running on {world.ranks} ranks")
                 examination.run()

@@ -30,7 +30,7 @@ def explain(
     text = Text.assemble((code, "bold red"), "  ", (entry.title, "bold"))
     for line in PAGES.get(code, "").rstrip().splitlines():
         text.append("\n" if text.plain.count("\n") else "\n\n").append(line, "cyan" if line.startswith("    ") else "")
-    if entry.hint:
+    if entry.advice:
         text.append("\n\nWhat to do  ", "green").append(entry.advice)
     text.append("\n\nSource      ", "green").append(entry.source)
     Console(highlight=False, soft_wrap=True).print(text)

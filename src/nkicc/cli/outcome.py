@@ -220,9 +220,9 @@ def difference(array: np.ndarray, golden: Any, index: int) -> Golden | None:
     nan, expected_nan = np.isnan(found), np.isnan(expected)
     if not np.array_equal(nan, expected_nan):
         return _wrong(
-            f"{nan.sum()} of {nan.size} elements are NaN, in golden {expected_nan.sum()}"
+            f"{nan.sum()} of {nan.size} elements are NaN, {expected_nan.sum()} should be by golden"
             if nan.sum() != expected_nan.sum()
-            else "other elements are NaN than in golden"
+            else "other elements are NaN than by golden"
         )
     # Between integers NumPy compares exactly; as floats those of 64 bits lose their low bits.
     same = (golden == array if golden.dtype.kind in "iu" else expected == found) | expected_nan

@@ -162,6 +162,7 @@ def _run_module(
 ) -> Outcome:
     """Check and simulate a program read from JSON."""
     from nkicc.engines import Options
+    from nkicc.ir.findings import raise_first
     from nkicc.verify import verify
 
     from . import execution
@@ -170,6 +171,7 @@ def _run_module(
     arguments, notes = execution.arguments(module, inputs, seed)
     stage(f"running on {module.world.ranks} ranks")
     done = execution.simulate(title, module, arguments, Options(**options))  # type: ignore[arg-type]
+    raise_first(done.report.warnings, strict=checks["strict"])
     done.notes += notes
     done.report.warnings += warnings
     return done

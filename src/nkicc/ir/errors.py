@@ -31,17 +31,19 @@ class Entry(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The message without the particulars of a case: `rank … is listed twice`."""
+        """The message without the particulars of a case: `rank [rank] is listed twice`."""
         return _without_slots(self.message)
 
     @property
     def advice(self) -> str:
-        """The hint without the particulars of a case."""
-        return _without_slots(self.hint)
+        """The hint without the particulars of a case; empty if it is nothing but those."""
+        return "" if self.hint.startswith("{") and self.hint.endswith("}") else _without_slots(self.hint)
 
 
 def _without_slots(text: str) -> str:
-    return "".join([part + ("" if slot is None else "…") for part, slot, _, _ in string.Formatter().parse(text)])
+    return "".join(
+        [part + ("" if slot is None else f"[{slot}]") for part, slot, _, _ in string.Formatter().parse(text)]
+    )
 
 
 class Related(Struct, frozen=True):
@@ -573,8 +575,9 @@ CATALOGUE: dict[str, Entry] = {
         "Write all of the tile before it is used (nisa.memset, or a copy that fills it), or use a smaller view.",
     ),
     "NKC122": Entry(
-        "{count} element(s) of the result {name!r} were never written, the first at {index}, on rank(s) {ranks_text}",
-        "Fill the whole result, or return a view of what is filled.",
+        "{count} element(s) of the result {name!r} are memory that nobody has written, the first at {index}, on "
+        "rank(s) {ranks_text}",
+        "Fill the whole result, and whatever is copied into it, or return a view of what is filled.",
     ),
     "NKC123": Entry(
         "{inst}: metadata beside column 0 are not zero on rank(s) {where}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -63,6 +64,13 @@ class Finding(Struct, frozen=True, kw_only=True):
             loc=self.loc,
             notes=self.related,
         )
+
+
+def raise_first(findings: Sequence[Finding], *, strict: bool) -> None:
+    """Raise the first error among the findings as NkiccError; under `strict` a warning is one."""
+    for found in findings:
+        if strict or found.severity is Severity.error:
+            raise found.to_error()
 
 
 def finding(

@@ -129,6 +129,54 @@ sides say it, and they disagree for the pair shown.
 Ranks may leave a loop at different times. A collective in it is then reached by some members only, and the others would
 wait for ever.
 """,
+    "NKC120": """\
+The two cores of a rank advance as they like between two places where they meet: a core barrier, a local transfer, a
+collective that both issue on the same tensors. Of two accesses to one element of memory that both see, at least one of
+which writes, either may come first. Accesses that no order can change, as when both cores write the same, are none.
+
+    if nl.program_id(0) == 0:
+        nisa.dma_copy(dst=shared, src=tile)
+    nisa.dma_copy(dst=out, src=shared)             # core 1 may read before core 0 has written
+
+    nisa.core_barrier(shared, (0, 1))              # between the two, on both cores
+""",
+    "NKC121": """\
+Fresh memory holds anything. Copies and transfers carry the mark of elements that nobody has written along, since tiles
+are often loaded with padding that nobody uses; the first instruction that computes with one is this error. Where the
+tensor is filled in parts, look for the part that is missing.
+""",
+    "NKC122": """\
+The run ended, and an output holds memory that nobody has written: it was not filled whole, or was filled by copies and
+transfers of such memory. A ring whose first buffer was never loaded looks like that.
+""",
+    "NKC140": """\
+The device's collectives read and write internal tensors only. Kernel inputs and outputs belong to the caller.
+
+    ncc.all_reduce(srcs=[x], dsts=[y], ...)        # x is an argument, y is returned
+
+    local = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="local")
+    total = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="total")
+    nisa.dma_copy(dst=local, src=x)
+    ncc.all_reduce(srcs=[local], dsts=[total], ...)
+    nisa.dma_copy(dst=y, src=total)
+
+`--allow-io` (`allow_io=True`) permits it, for programs that are not meant for a device.
+""",
+    "NKC147": """\
+A step of an implicit ring moves data one rank on: after h hops a rank holds what the rank h places before it sent
+first. `collective_permute_implicit_current_processing_rank_id(i)` names the rank i places before. Here the data
+has made another number of hops than the iteration that was asked for, so it lands in another rank's place.
+
+    for step in range(size):
+        owner = ncc.collective_permute_implicit_current_processing_rank_id(step, group)   # step hops so far: right
+        nisa.dma_copy(dst=result.select(0, owner), src=held)
+
+Look for a permute too many or too few before the store, an iteration that counts from 1, or the other of two buffers.
+""",
+    "NKC165": """\
+The kernel runs here. From release 2.33 on the device takes collectives with LNC=1 in private HBM only. With LNC=2, and
+with earlier releases (`--sdk 2.32`), shared_hbm is right.
+""",
     "NKC180": """\
 Two legal runs gave different outputs. The order of an implicit ring is the machine's choice: the list of a group says
 who takes part, not who sends to whom. The processing rank of an iteration says whose data has arrived.

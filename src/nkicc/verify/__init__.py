@@ -10,7 +10,7 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from nkicc.ir.errors import NkiccError
-from nkicc.ir.findings import Finding, Severity
+from nkicc.ir.findings import Finding, Severity, raise_first
 from nkicc.ir.program import Level, Module
 from nkicc.ir.readings import readings
 
@@ -28,9 +28,7 @@ __all__ = ["SDK", "check", "check_capacity", "verify"]
 def verify(module: Module, *, sdk: str = SDK, strict: bool = False, allow_io: bool = False) -> list[Finding]:
     """The warnings of `check`. Raises its first error as NkiccError."""
     findings = check(module, sdk=sdk, strict=strict, allow_io=allow_io)
-    for found in findings:
-        if found.severity is Severity.error:
-            raise found.to_error()
+    raise_first(findings, strict=strict)
     return findings
 
 
