@@ -20,6 +20,7 @@ __all__ = ["Runner", "nkicc_run"]
 World = tuple[int, int, str]
 FIXTURE = "nkicc_run"
 MARKER = "nkicc"
+_NAMES = {"ranks", "lnc", "target"}
 
 
 class Runner:
@@ -88,10 +89,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if marker is not None:
             pytest.fail(f"the marker {MARKER} is for tests that use the fixture {FIXTURE}", pytrace=False)
         return
-    try:
-        worlds = list(_worlds(*marker.args, **marker.kwargs) if marker else _worlds())
-    except TypeError as error:
-        pytest.fail(f"marker {MARKER}: {error}", pytrace=False)
+    given = marker.kwargs if marker else {}
+    unknown = [repr(value) for value in marker.args] + sorted(given.keys() - _NAMES) if marker else []
+    if unknown:
+        pytest.fail(f"marker {MARKER}: takes ranks=, lnc= and target=, not {', '.join(unknown)}", pytrace=False)
+    worlds = list(_worlds(**given))
     metafunc.parametrize(
         FIXTURE, worlds, indirect=True, ids=[f"{ranks}ranks-lnc{lnc}-{target}" for ranks, lnc, target in worlds]
     )
