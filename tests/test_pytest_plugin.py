@@ -138,7 +138,7 @@ def test_a_refused_kernel_shows_its_line_and_no_frames_of_nkicc(inner: pytest.Py
     ("test", "text"),
     [
         ("@pytest.mark.nkicc(cores=2)\ndef test_it(nkicc_run): pass", "*marker nkicc:*cores*"),
-        ("@pytest.mark.nkicc(2)\ndef test_it(nkicc_run): pass", "*marker nkicc:*takes ranks=, lnc= and target=, not 2*"),
+        ("@pytest.mark.nkicc(2)\ndef test_it(nkicc_run): pass", "*marker nkicc: takes *not 2*"),
         ("@pytest.mark.nkicc(ranks=2)\ndef test_it(): pass", "*the marker nkicc is for tests that use*nkicc_run*"),
     ],
 )
