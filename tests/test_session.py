@@ -279,6 +279,7 @@ BAD_OPTIONS = {
     "release as a number": ({"sdk": 2.33}, "NKC006"),
     "a negative schedule": ({"schedule": -1}, "NKC006"),
     "a negative ring order": ({"ring_order": -1}, "NKC006"),
+    "a negative poison": ({"poison": -1}, "NKC006"),
     "passes": ({"passes": "codegen,polish"}, "NKC013"),
     "path": ({"path": "scenic"}, "NKC013"),
     "option": ({"fast": True}, "NKC006"),

@@ -314,3 +314,13 @@ def test_slot_writes_leave_what_each_rank_wrote(
             want[rank, slots[rank], column : column + width] = values[rank]
     got = np.broadcast_to(buffer.tensor_value(), want.shape)
     assert np.array_equal(got, want, equal_nan=True)
+
+
+def test_zeros_of_both_signs_are_two_values() -> None:
+    buffer = Buffer(tensor("t", (2, 3)), np.arange(2), Pool())
+    ap = AccessPattern("t", ((3, 1), (1, 3)), scalar_offset="r", indirect_stride=3)
+    for zero, slots in ((0.0, [0, 1]), (-0.0, [1, 0])):
+        view = DynamicView(buffer, ap, Lanes(), lambda slots=slots: np.array(slots), "write", None)
+        view.write(np.broadcast_to(np.float32(zero), (1, 1, 3)))
+    negative = np.signbit(buffer.tensor_value())
+    assert negative.all(axis=2).tolist() == [[False, True], [True, False]]

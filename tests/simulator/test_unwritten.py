@@ -147,3 +147,20 @@ def test_psum_that_a_matmul_overwrites_is_written() -> None:
 def test_the_check_can_be_switched_off() -> None:
     (y,) = run(build(double(A.full(), B.full()), STORE), Options(uninitialised=False), x=DATA).outputs[0]
     assert np.isnan(y).all()
+
+
+def test_the_count_is_that_of_a_rank_that_misses_something() -> None:
+    """Both ranks write row 1, rank r row r as well: rank 1 misses row 0."""
+    t, u, x = tensor("t", (2, 6)), sbuf("u", (2, 6)), tensor("x", (1, 6))
+    body = (
+        InstDMACopy(dst=AccessPattern("t", ((6, 1), (1, 6)), 6), srcs=(x.full(),)),
+        InstGetGlobalRankId(output=Register("r")),
+        InstDMACopy(dst=AccessPattern("t", ((6, 1), (1, 6)), scalar_offset="r", indirect_stride=6), srcs=(x.full(),)),
+        InstDMACopy(dst=u.full(), srcs=(t.full(),)),
+        double(u.full(), u.full()),
+    )
+    built = module(body, shared=(x, t), own=(u,), inputs=("x",), ranks=2)
+    with pytest.raises(NkiccError) as caught:
+        run(built, x=np.ones((2, 1, 6), np.float32))
+    assert caught.value.code == "NKC121"
+    assert "6 element(s) of 'u'" in caught.value.message

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import nki.collectives as ncc
@@ -12,7 +10,6 @@ import nki.isa as nisa
 import nki.language as nl
 import pytest
 
-import nkicc
 from nkicc import session
 from nkicc.ir.access import AccessPattern
 from nkicc.ir.bir import CCChannel, CollectiveKind, InstCollectiveCompute
@@ -22,20 +19,11 @@ from nkicc.lowering import FULL, lower
 from nkicc.nki import Kernel
 from nkicc.verify import check
 
+from ..examine import load
 from ..simulator.bir_modules import module, tensor
 from .helpers import errors, line_of, x_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-def load(path: Path) -> ModuleType:
-    nkicc.activate()
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
 
 
 def checked(path: Path, ranks: int, lnc: int, passes: str | None = None) -> list[Finding]:

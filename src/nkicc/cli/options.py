@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Never
+from typing import Annotated, Any, Never
 
 import typer
 
@@ -53,6 +53,12 @@ def _integer(option: str, low: int, high: int) -> Callable[[str | int], int]:
         return value
 
     return read
+
+
+def _seed(option: str, help: str) -> Any:
+    """The option of a seed that perturbs a run."""
+    read = _integer(option, 0, (1 << 64) - 1)
+    return typer.Option(option, metavar="SEED", parser=read, help=help, show_default=False)
 
 
 def _choice(option: str, *names: str) -> Callable[[str], str]:
@@ -141,33 +147,13 @@ Inputs = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
 OutFile = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write there instead of stdout.")]
 RingOrder = Annotated[
-    int | None,
-    typer.Option(
-        "--ring-order",
-        metavar="SEED",
-        parser=_integer("--ring-order", 0, (1 << 64) - 1),
-        help="Give implicit rings the order of this seed instead of that of the group's list.",
-        show_default=False,
-    ),
+    int | None, _seed("--ring-order", "Give implicit rings the order of this seed instead of that of the group's list.")
 ]
-Schedule = Annotated[
-    int | None,
-    typer.Option(
-        "--schedule",
-        metavar="SEED",
-        parser=_integer("--schedule", 0, (1 << 64) - 1),
-        help="Advance cores and programs in the order of this seed.",
-        show_default=False,
-    ),
-]
+Schedule = Annotated[int | None, _seed("--schedule", "Advance cores and programs in the order of this seed.")]
 Poison = Annotated[
     int | None,
-    typer.Option(
-        "--poison",
-        metavar="SEED",
-        parser=_integer("--poison", 0, (1 << 64) - 1),
-        help="Fill fresh memory, and what a collective leaves of its destination, with a pattern of this seed.",
-        show_default=False,
+    _seed(
+        "--poison", "Fill fresh memory, and what a collective leaves of its destination, with a pattern of this seed."
     ),
 ]
 NonFinite = Annotated[

@@ -40,7 +40,7 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     non_finite: bool = False
     ring_order: NonNegative | None = None
     schedule: NonNegative | None = None
-    poison: int | None = None
+    poison: NonNegative | None = None
 
 
 class Report(Struct, kw_only=True):

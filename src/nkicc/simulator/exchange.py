@@ -16,7 +16,7 @@ from nkicc.ir.findings import Severity, finding
 from .collectives import Transfer
 from .machine import RankSet
 from .memory import AnyView
-from .numerics import same_bits
+from .numerics import differing, same_bits
 from .rules import Step
 from .streams import Token
 from .unwritten import flags_of, is_open, refuse, settle, shade, stored
@@ -260,7 +260,7 @@ def check_twin(first: Arrival, second: Arrival) -> None:
         left, right = np.broadcast_arrays(left, right)
         if same_bits(left, right):
             continue
-        differ = (left.view(np.uint8) != right.view(np.uint8)).reshape(len(left), -1).any(axis=1)
+        differ: Array = np.any(differing(left, right).reshape(len(left), -1), axis=1)
         ranks = second.set.ranks[differ] if len(differ) > 1 else second.set.ranks
         name = other.buffer.tensor.name
         fail("NKC125", inst=inst.label, name=name, ranks=show_ranks(ranks.tolist()), operand=name, loc=inst.loc)

@@ -131,7 +131,7 @@ class _Region:
         #: [rank, slot]: who has written.
         self.written = np.zeros((ranks, slots), bool)
         #: The one value that all writes so far have filled the region with, as flags are: nothing to compare then.
-        self.constant: np.generic | None = None
+        self.constant: bytes | None = None
 
 
 class Claims:
@@ -161,7 +161,7 @@ class Claims:
             cast = np.empty(value.shape, view.dtype)
             assign(cast, value)
             value = cast
-        constant = value.flat[0] if not any(value.strides) else None
+        constant = value.flat[0].tobytes() if not any(value.strides) else None
         taken: Array = np.logical_or.reduce(region.written)
         first, known = not taken.any(), taken[slots]
         if first or constant is None or constant != region.constant or not known.all():

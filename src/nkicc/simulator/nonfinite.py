@@ -16,6 +16,7 @@ from nkicc.ir.isa import InstMemset
 
 from .memory import AnyView
 from .rules import Step
+from .unwritten import first_of
 
 __all__ = ["Nonfinite"]
 
@@ -55,15 +56,15 @@ class Nonfinite:
             bad = _bad(view)
             if bad is None:
                 continue
-            rows = np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))
-            index = np.unravel_index(int(np.argmax(bad[rows[0]])), bad.shape[1:])
-            ranks = (view.buffer.ranks if len(bad) == 1 else view.buffer.ranks[rows]).tolist()
+            index, ranks = first_of(bad, view.buffer.ranks)
+            # A row per rank, or one for all.
+            row = 0 if len(bad) == 1 else view.buffer.ranks.tolist().index(ranks[0])
             tensor = view.buffer.tensor
             self._named.add(id(inst))
             self.found.append(
                 finding(
                     "NKC124", Severity.warning, inst=inst.label, name=tensor.name, where=show_ranks(ranks),
-                    value=float(view.read()[rows[0]][index]), index=[int(i) for i in index],
+                    value=float(view.read()[row][index]), index=list(index),
                     operand=tensor.name, ranks=tuple(ranks), cores=cores, loc=inst.loc,
                 )
             )  # fmt: skip

@@ -17,7 +17,7 @@ import numpy as np
 
 from nkicc.ir.types import AluOp
 
-__all__ = ["alu", "assign", "copy", "is_integer", "same_bits", "take_rows", "to_compute", "wide_type"]
+__all__ = ["alu", "assign", "copy", "differing", "is_integer", "same_bits", "take_rows", "to_compute", "wide_type"]
 
 Array = np.ndarray
 F32 = np.dtype(np.float32)
@@ -74,6 +74,12 @@ def same_bits(a: Array, b: Array) -> bool:
     return all(_split(lambda a, b: not np.not_equal(a, b).any(), a, b))
 
 
+def differing(a: Array, b: Array) -> Array:
+    """Which elements of two arrays of one shape and dtype do not hold the same bits."""
+    bits = f"u{a.dtype.itemsize}"
+    return np.ascontiguousarray(a).view(bits) != np.ascontiguousarray(b).view(bits)
+
+
 def take_rows(out: Array, value: Array, rows: Array) -> None:
     """out[i] = value[rows[i]], of one dtype and without overlap."""
     cuts = np.flatnonzero(np.diff(rows) != 1) + 1
@@ -86,23 +92,22 @@ def take_rows(out: Array, value: Array, rows: Array) -> None:
 
 
 def _split(work: Callable[[Array, Array], T], a: Array, b: Array) -> list[T]:
-    """`work` on the arrays, if they are large in one thread per core, each with a part of the rows."""
-    if a.nbytes < _LARGE:
-        return [work(*as_words(a, b))]
+    """`work` on the arrays; if they are large, on half of the rows in another thread."""
+    large = a.nbytes >= _LARGE and len(a) > 1 and _CORES > 1
     a, b = as_words(a, b)
-    parts = min(_CORES, len(a), 1 + a.nbytes // _LARGE)
-    cuts = [len(a) * part // parts for part in range(parts + 1)]
-    blocks = [(a[first:last], b[first:last]) for first, last in pairwise(cuts)]
-    others = [_threads().submit(work, *block) for block in blocks[1:]]
-    return [work(*blocks[0]), *[other.result() for other in others]]
+    if not large:
+        return [work(a, b)]
+    half = len(a) // 2
+    other = _thread().submit(work, a[half:], b[half:])
+    return [work(a[:half], b[:half]), other.result()]
 
 
 @functools.cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_CORES, "nkicc")
+def _thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "nkicc")
 
 
-os.register_at_fork(after_in_child=_threads.cache_clear)
+os.register_at_fork(after_in_child=_thread.cache_clear)
 
 
 def as_words(a: Array, b: Array) -> tuple[Array, Array]:

@@ -178,7 +178,8 @@ def _wrap_copy(inst: Inst, copy: Callable[[Inst, Array], Array], source: AnyView
 def refuse(inst: Inst, view: AnyView, flags: Array) -> Never:
     """NKC121: an instruction uses what is flagged."""
     index, ranks = first_of(flags, view.buffer.ranks)
+    count = int(flags.reshape(len(flags), -1).sum(axis=1).max())
     fail(
-        "NKC121", inst=inst.label, name=view.buffer.tensor.name, index=list(index), count=int(flags[0].sum()),
+        "NKC121", inst=inst.label, name=view.buffer.tensor.name, index=list(index), count=count,
         ranks=show_ranks(ranks), operand=view.buffer.tensor.name, loc=inst.loc,
     )  # fmt: skip

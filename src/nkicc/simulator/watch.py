@@ -20,7 +20,7 @@ from nkicc.ir.errors import fail
 from nkicc.ir.findings import Related
 
 from .memory import AnyView, Buffer, DynamicView
-from .numerics import same_bits
+from .numerics import differing, same_bits
 from .rules import Step
 
 __all__ = ["Watch", "watched"]
@@ -158,11 +158,7 @@ class Watch:
 
         def check() -> None:
             old, new = np.broadcast_arrays(before, view.read())
-            if same_bits(old, new):
-                return
-            bits = f"u{before.dtype.itemsize}"
-            differ = np.ascontiguousarray(old).view(bits) != np.ascontiguousarray(new).view(bits)
-            if differ[:, where].any():
+            if not same_bits(old, new) and differing(old, new)[:, where].any():
                 self._race(core, inst, first, view, "writes")
 
         return check

@@ -221,12 +221,16 @@ def _memory(stream: Stream, ap: AccessPattern) -> Memory:
     return stream.scope.tensors[ap.tensor].memory
 
 
-def _private(stream: Stream, inst: InstCollectiveCompute) -> Slots | None:
+def _operand_in(stream: Stream, inst: InstCollectiveCompute, memory: Memory) -> Slots | None:
     for operand, aps in (("srcs", inst.srcs), ("dsts", inst.dsts)):
         for ap in aps:
-            if _memory(stream, ap) is Memory.private_hbm:
+            if _memory(stream, ap) is memory:
                 return {"name": ap.tensor, "operand": operand}
     return None
+
+
+def _private(stream: Stream, inst: InstCollectiveCompute) -> Slots | None:
+    return _operand_in(stream, inst, Memory.private_hbm)
 
 
 def _mixed_regions(stream: Stream, inst: InstCollectiveCompute) -> Slots | None:
@@ -238,13 +242,7 @@ def _mixed_regions(stream: Stream, inst: InstCollectiveCompute) -> Slots | None:
 
 
 def _shared_source(stream: Stream, inst: InstCollectiveCompute) -> Slots | None:
-    if stream.module.world.lnc != 1:
-        return None
-    for operand, aps in (("srcs", inst.srcs), ("dsts", inst.dsts)):
-        for ap in aps:
-            if _memory(stream, ap) is Memory.shared_hbm:
-                return {"name": ap.tensor, "operand": operand}
-    return None
+    return _operand_in(stream, inst, Memory.shared_hbm) if stream.module.world.lnc == 1 else None
 
 
 def _on_sbuf(stream: Stream, inst: InstCollectiveCompute) -> Slots | None:
