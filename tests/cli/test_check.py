@@ -179,6 +179,10 @@ def test_a_result_that_holds_fresh_memory_is_said_once(cli: Cli, unfilled: Path)
         done = cli("check", unfilled, "--json", *options)
         assert (done.code, done.json()["errors"]) == (0, 0)
         assert [f["code"] for f in done.json()["findings"] if f["code"] in ("NKC122", "NKC180")] == ["NKC122"]
+    asked = cli("check", unfilled, "--json", "--poison", "2").json()
+    (found,) = [f for f in asked["findings"] if f["code"] == "NKC180"]
+    assert found["ranks"] == [0]
+    assert "golden" not in found["message"]
 
 
 def test_strict_goes_for_what_is_seen_while_running(cli: Cli, tmp_path: Path) -> None:

@@ -130,7 +130,10 @@ class Examination:
         """More runs, up to the first that fails or gives other outputs. `command` is the command line that asked."""
         if any(found.code == "NKC122" for found in self._findings):
             # Other fresh memory would only say again that the result holds some, and hide what else there is.
-            perturbations = [msgspec.structs.replace(one, poison=None) for one in perturbations]
+            perturbations = [
+                one if one == Perturbation(poison=one.poison) else msgspec.structs.replace(one, poison=None)
+                for one in perturbations
+            ]
         for count, whole in enumerate(perturbations, 1):
             stage(f"perturbed run {count} of {len(perturbations)}")
             if not self._faults(whole):
@@ -165,9 +168,9 @@ class Examination:
             for index, (a, b) in enumerate(zip(mine, theirs, strict=True)):
                 if a.array.tobytes() == b.array.tobytes():
                     continue
-                difference = outcome.difference(b.array, a.array, index)
+                difference = outcome.difference(b.array, a.array, index, "the plain run")
                 if difference is not None and not difference.ok:
-                    why = difference.why.replace("golden", "the plain run") or f"relative error {difference.rel:.3g}"
+                    why = difference.why or f"relative error {difference.rel:.3g}"
                     bad.setdefault(a.name, []).append((rank, why))
         names = {"ring_order": "ring order", "schedule": "schedule", "poison": "content of fresh memory"}
         what = " and ".join(names[name] for name, seed in perturbation.seeds.items() if seed is not None)

@@ -207,22 +207,23 @@ def _wrong(why: str) -> Golden:
     return Golden(float("inf"), float("inf"), False, why)
 
 
-def difference(array: np.ndarray, golden: Any, index: int) -> Golden | None:
-    """Integers must be equal; floats within max(1e-5, 2 eps) of golden's largest magnitude, where eps is the type's."""
+def difference(array: np.ndarray, golden: Any, index: int, name: str = "golden") -> Golden | None:
+    """Integers must be equal; floats within max(1e-5, 2 eps) of golden's largest magnitude, where eps is the type's.
+    `name` is what to call the golden."""
     if isinstance(golden, _Missing):
-        return _wrong(f"golden has no output {index}") if golden.required else None
+        return _wrong(f"{name} has no output {index}") if golden.required else None
     golden = np.asarray(golden)
     if golden.shape != array.shape:
-        return _wrong(f"golden has shape {list(golden.shape)}, the output {list(array.shape)}")
+        return _wrong(f"{name} has shape {list(golden.shape)}, the output {list(array.shape)}")
     if golden.dtype.kind in "OUSc":
-        return _wrong(f"golden has dtype {golden.dtype}, the output {array.dtype}")
+        return _wrong(f"{name} has dtype {golden.dtype}, the output {array.dtype}")
     expected, found = golden.astype(np.float64), array.astype(np.float64)
     nan, expected_nan = np.isnan(found), np.isnan(expected)
     if not np.array_equal(nan, expected_nan):
         return _wrong(
-            f"{nan.sum()} of {nan.size} elements are NaN, {expected_nan.sum()} should be by golden"
+            f"{nan.sum()} of {nan.size} elements are NaN, {expected_nan.sum()} should be by {name}"
             if nan.sum() != expected_nan.sum()
-            else "other elements are NaN than by golden"
+            else f"other elements are NaN than by {name}"
         )
     # Between integers NumPy compares exactly; as floats those of 64 bits lose their low bits.
     same = (golden == array if golden.dtype.kind in "iu" else expected == found) | expected_nan
